@@ -1,0 +1,24 @@
+// safetensors files: read by mmap, written whole.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "epilogue/tensor.h"
+
+namespace epilogue {
+
+struct SafetensorsFile {
+  std::map<std::string, Tensor> tensors;  // CPU tensors over the mapping, which lives as long as any of them
+  std::map<std::string, std::string> metadata;  // "__metadata__"
+};
+
+// Tensors share one private (copy-on-write) mapping of the file. Throws Error naming the file and what is
+// wrong: see src/io/safetensors.cpp for the list.
+SafetensorsFile load_safetensors(const std::string& path);
+
+// Writes to a temporary file beside `path`, then renames, so a reader never sees half a file.
+void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace epilogue

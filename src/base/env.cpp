@@ -1,0 +1,69 @@
+#include "base/env.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/check.h"
+
+namespace epilogue {
+namespace {
+
+constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
+    {"EPILOGUE_VERBOSE", "topics to print on stderr, comma-separated: dispatch"},
+    {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
+    {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
+    {"EPILOGUE_ISA", "highest instruction set for CPU kernels: scalar, avx2, avx512; default: the machine's"},
+    {"EPILOGUE_CACHE_DIR", "where tuned choices and kernels are kept; default: ~/.cache/epilogue"},
+}};
+
+bool has_word(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    if (list.substr(0, comma) == word) return true;
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+const EnvRow& env_row(EnvVar var) { return kRows[static_cast<size_t>(var)]; }
+
+std::string env_text(EnvVar var, std::string_view otherwise) {
+  const char* text = std::getenv(env_row(var).name);
+  return text ? text : std::string(otherwise);
+}
+
+int64_t env_int(EnvVar var, int64_t otherwise) {
+  const std::string text = env_text(var);
+  if (text.empty()) return otherwise;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  EP_CHECK(error == std::errc{} && end == text.data() + text.size(), "{}: expected a whole number, got '{}'",
+           env_row(var).name, text);
+  return value;
+}
+
+bool env_flag(EnvVar var, bool otherwise) {
+  const std::string text = env_text(var);
+  if (text.empty()) return otherwise;
+  if (text == "0" || text == "off" || text == "false") return false;
+  if (text == "1" || text == "on" || text == "true") return true;
+  fail("{}: expected 0 or 1, got '{}'", env_row(var).name, text);
+}
+
+bool verbose(std::string_view topic) {
+  static const std::string topics = env_text(EnvVar::verbose);
+  return !topics.empty() && (has_word(topics, topic) || has_word(topics, "all"));
+}
+
+void verbose_line(std::string_view topic, std::string_view line) {
+  if (verbose(topic))
+    std::fprintf(stderr, "epilogue: %.*s: %.*s\n", static_cast<int>(topic.size()), topic.data(),
+                 static_cast<int>(line.size()), line.data());
+}
+
+}  // namespace epilogue

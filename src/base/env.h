@@ -1,0 +1,29 @@
+// Every environment variable the library reads, in one table (env.cpp), shown by `epilogue info`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace epilogue {
+
+enum class EnvVar : uint8_t { verbose, threads, pack_weights, isa, cache_dir, count };
+
+struct EnvRow {
+  const char* name;     // "EPILOGUE_THREADS"
+  const char* meaning;  // one line
+};
+const EnvRow& env_row(EnvVar var);
+
+std::string env_text(EnvVar var, std::string_view otherwise = "");
+int64_t env_int(EnvVar var, int64_t otherwise);  // throws Error naming the variable when it is no number
+bool env_flag(EnvVar var, bool otherwise);       // 0, off, false / 1, on, true
+
+// Whether EPILOGUE_VERBOSE (a comma-separated list) has `topic`.
+bool verbose(std::string_view topic);
+// Writes one line to standard error when `topic` is on. The only place of the library that prints, and only
+// when asked.
+void verbose_line(std::string_view topic, std::string_view line);
+
+}  // namespace epilogue

@@ -1,0 +1,30 @@
+// Numbers and tables for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace epilogue {
+
+std::string format_us(double us);                 // PyTorch's units: "12.340us", "1.234ms", "1.234s"
+std::string format_bytes(int64_t bytes);          // PyTorch's units: "0 B", "1.50 KB", "-6.75 MB"
+std::string json_quote(const std::string& text);  // with the quotes; control characters escaped
+
+// A table with aligned columns: text to the left, numbers to the right.
+class TextTable {
+ public:
+  struct Column {
+    std::string title;
+    bool right = true;
+  };
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void add_row(std::vector<std::string> cells);
+  std::string to_string() const;  // header, a rule, the rows; each line ends in '\n'
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace epilogue

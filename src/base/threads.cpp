@@ -1,0 +1,76 @@
+#include "base/threads.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+
+#include <omp.h>
+
+#include "base/env.h"
+
+namespace epilogue {
+namespace {
+
+struct Job {
+  RangeFunction body;
+  int64_t count;
+  int pieces;
+  // The OpenMP runtime is not built with ThreadSanitizer; these two show it the fork and the join.
+  std::atomic<int> forked{0};
+  std::atomic<int> joined{0};
+  std::exception_ptr error;
+  std::atomic<bool> failed{false};
+};
+
+void run_piece(Job& job, int piece) {
+  (void)job.forked.load(std::memory_order_acquire);
+  try {
+    job.body(job.count * piece / job.pieces, job.count * (piece + 1) / job.pieces);
+  } catch (...) {
+    if (!job.failed.exchange(true)) job.error = std::current_exception();
+  }
+  job.joined.fetch_add(1, std::memory_order_release);
+}
+
+// Not instrumented: the capture struct of the region passes through the OpenMP runtime, unseen by
+// ThreadSanitizer.
+__attribute__((no_sanitize("thread"), noinline)) void fork_join(Job* job) {
+#pragma omp parallel for schedule(static, 1) num_threads(job->pieces)
+  for (int piece = 0; piece < job->pieces; ++piece) run_piece(*job, piece);
+}
+
+std::atomic<int> configured_threads{0};
+
+}  // namespace
+
+int thread_count() {
+  int count = configured_threads.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = static_cast<int>(env_int(EnvVar::threads, omp_get_num_procs()));
+    set_thread_count(count);
+  }
+  return configured_threads.load(std::memory_order_relaxed);
+}
+
+void set_thread_count(int count) {
+  count = std::clamp(count, 1, 1024);
+  configured_threads.store(count, std::memory_order_relaxed);
+}
+
+int parallel_for(int64_t count, int64_t grain, RangeFunction body) {
+  if (count <= 0) return 0;
+  const int64_t most = (count + std::max<int64_t>(grain, 1) - 1) / std::max<int64_t>(grain, 1);
+  const int pieces = static_cast<int>(std::min<int64_t>(most, thread_count()));
+  if (pieces <= 1 || omp_in_parallel()) {
+    body(0, count);
+    return 1;
+  }
+  Job job{.body = body, .count = count, .pieces = pieces, .error = nullptr};
+  job.forked.store(1, std::memory_order_release);
+  fork_join(&job);
+  (void)job.joined.load(std::memory_order_acquire);
+  if (job.error) std::rethrow_exception(job.error);
+  return pieces;
+}
+
+}  // namespace epilogue

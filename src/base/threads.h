@@ -1,0 +1,30 @@
+// Threads: the library shares one OpenMP pool with oneDNN, so the two never compete for cores.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace epilogue {
+
+int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or the cores this process may use
+void set_thread_count(int count);
+
+// A non-owning reference to a callable, so that parallel_for takes lambdas without an allocation.
+class RangeFunction {
+ public:
+  template <class F>
+  RangeFunction(const F& f)  // NOLINT: implicit by design
+      : object_(&f), call_([](const void* o, int64_t b, int64_t e) { (*static_cast<const F*>(o))(b, e); }) {}
+  void operator()(int64_t begin, int64_t end) const { call_(object_, begin, end); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, int64_t, int64_t);
+};
+
+// Calls body(begin, end) over [0, count) in pieces of about `grain` or more, on up to thread_count() threads,
+// and returns how many threads that were. Runs inline when one piece suffices or when already inside a
+// parallel_for. The first exception of a piece is rethrown here.
+int parallel_for(int64_t count, int64_t grain, RangeFunction body);
+
+}  // namespace epilogue

@@ -1,0 +1,12 @@
+// The program's commands: one cmd_*.cpp each. A command adds itself to its parent, and when it was chosen
+// sets exit_code: 0 done, 1 a check failed, 2 bad usage or input. Result text goes to stdout, everything else
+// to stderr.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace epilogue::cli {
+
+void add_info(CLI::App& app, int& exit_code);
+
+}  // namespace epilogue::cli

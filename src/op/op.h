@@ -1,0 +1,36 @@
+// The op identifiers, their rows, and what a call carries besides tensors.
+#pragma once
+
+#include <cstdint>
+
+#include "epilogue/ops.h"
+#include "epilogue/tensor.h"
+
+namespace epilogue {
+
+enum class Op : uint8_t {
+#define OP(name, cls, fewest, most) name,
+#include "op/ops.def"
+#undef OP
+};
+
+enum class OpClass : uint8_t { composite, view, gemm, pointwise, copy };
+
+struct OpRow {
+  const char* name;  // "ep::linear"
+  OpClass op_class;
+  int8_t fewest_inputs, most_inputs;
+};
+const OpRow& op_row(Op op);
+
+// Only the fields an op names in infer.cpp mean anything for it.
+struct Attrs {
+  GeluApproximate approximate = GeluApproximate::none;  // gelu, gelu_mul
+  DType dtype = DType::f32;                             // to
+  Device device{};                                      // to
+  double value = 0;                                     // fill_
+  int64_t numbers[4] = {};                              // transpose: dims; slice: dim, start, end, step; ...
+  Dims sizes, strides;                                  // view, expand, permute, as_strided
+};
+
+}  // namespace epilogue
