@@ -1,6 +1,7 @@
 // The profiler: what ran, for how long, on which thread, with which shapes and memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,17 +14,31 @@
 
 namespace epilogue {
 
+namespace profile {
+struct Slot;
+extern std::atomic<uint32_t> recording;  // what is recorded now, as bits; 0: nothing
+}  // namespace profile
+
 // A named stretch of the caller's code (PyTorch's record_function). Costs about a nanosecond while no
-// profiler records. Must end on the thread that began it.
+// profiler records. Must end on the thread that began it. One that is open when a window ends is cut there;
+// one that began before the window is not in it.
 class Range {
  public:
-  explicit Range(std::string_view name);
-  ~Range();
+  explicit Range(std::string_view name) {
+    if (profile::recording.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      begin(name);
+  }
+  ~Range() {
+    if (event_) [[unlikely]]
+      end();
+  }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
 
  private:
-  void* event_;  // null while nothing records
+  void begin(std::string_view name);
+  void end();
+  profile::Slot* event_ = nullptr;  // null while nothing records
 };
 
 enum class ProfilerAction : uint8_t { none, warmup, record, record_and_save };

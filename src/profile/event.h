@@ -7,25 +7,26 @@
 #include <span>
 #include <string_view>
 
+#include "epilogue/profiler.h"
 #include "epilogue/tensor.h"
 #include "epilogue/trace.h"
 
 namespace epilogue::profile {
 
-// Bits of `recording`.
+// Bits of `recording` (declared in profiler.h, where Range reads it inline).
 inline constexpr uint32_t kRecordEvents = 1, kRecordShapes = 2, kRecordMemory = 4, kRecordFlops = 8;
-extern std::atomic<uint32_t> recording;
 inline uint32_t recording_now() { return recording.load(std::memory_order_relaxed); }
-
-struct Slot;  // one event in this thread's buffer
 
 // Opens an event on this thread; null when the buffer is full (counted as dropped). `name` is copied.
 Slot* open_event(trace::EventKind kind, std::string_view name);
+// The rest takes a slot that open_event gave this thread, until close_event; null is ignored. A slot outlives
+// its window: one closed too late is simply not seen.
 void close_event(Slot* slot);
 void set_inputs(Slot* slot,
                 std::span<const Tensor> inputs);   // dims, strides and types, as record_shapes shows them
 void set_name(Slot* slot, std::string_view name);  // once the name is known: a kernel's, after it was chosen
-void set_work(Slot* slot, int64_t flops, int64_t bytes, int threads);
+void set_work(Slot* slot, int64_t flops, int64_t bytes, int threads);  // a cpu_kernel's
+// An allocation (bytes > 0) or a free (bytes < 0) and the totals after it; nothing without kRecordMemory.
 void record_memory(Device device, const void* address, int64_t bytes, int64_t total_allocated,
                    int64_t total_reserved);
 

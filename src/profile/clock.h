@@ -1,0 +1,35 @@
+// The profiler's clock: the CPU's time-stamp counter where it runs at one rate on all cores, otherwise
+// std::chrono::steady_clock. Ticks become nanoseconds when a window is collected, not when they are read.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace epilogue::profile {
+
+extern const bool has_invariant_tsc;
+
+inline uint64_t ticks_now() {
+#if defined(__x86_64__)
+  if (has_invariant_tsc) [[likely]]
+    return __rdtsc();
+#endif
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// One moment on the clocks.
+struct ClockReading {
+  uint64_t ticks = 0;
+  int64_t steady_ns = 0;
+  int64_t unix_ns = 0;
+};
+ClockReading read_clocks();
+
+// The nanoseconds one tick takes, from the library's load to `now`: the longer the base, the smaller the
+// error of the two readings (tens of nanoseconds).
+double ns_per_tick(const ClockReading& now);
+
+}  // namespace epilogue::profile
