@@ -1,0 +1,14 @@
+# What `cmake --install` leaves: the library as epilogue::epilogue for find_package(epilogue), its headers, the program.
+# Public headers include the standard library alone, so the package asks nothing else of a consumer.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/epilogue)
+install(TARGETS epilogue EXPORT epilogue_targets)
+install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT epilogue_targets FILE epilogue-config.cmake NAMESPACE epilogue:: DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/epilogue-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/epilogue-config-version.cmake DESTINATION ${package_dir})
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(TARGET epilogue_program)
+  install(TARGETS epilogue_program)
+endif()
