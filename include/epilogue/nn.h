@@ -1,6 +1,7 @@
 // Layers with parameters that carry their Hugging Face names.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ class Linear {
 // How the block runs; every way computes the same function.
 enum class Mode : uint8_t { eager, compiled, tuned, fused };
 const char* mode_name(Mode mode);
+std::span<const Mode> available_modes();       // of this build
 Mode mode_from_name(const std::string& name);  // throws Error that lists the modes this build has
 
 struct MlpOptions {

@@ -1,0 +1,56 @@
+#include <array>
+#include <charconv>
+
+#include "base/check.h"
+#include "epilogue/tensor.h"
+
+namespace epilogue {
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  const char* name;
+  size_t size;
+  bool floating;
+};
+
+constexpr std::array<DTypeRow, 6> kRows{{
+    {DType::f32, "f32", 4, true},
+    {DType::bf16, "bf16", 2, true},
+    {DType::f16, "f16", 2, true},
+    {DType::f64, "f64", 8, true},
+    {DType::i32, "i32", 4, false},
+    {DType::i64, "i64", 8, false},
+}};
+
+const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
+
+}  // namespace
+
+size_t dtype_size(DType dtype) { return row(dtype).size; }
+const char* dtype_name(DType dtype) { return row(dtype).name; }
+bool dtype_is_floating(DType dtype) { return row(dtype).floating; }
+
+DType dtype_from_name(const std::string& name) {
+  for (const DTypeRow& r : kRows)
+    if (name == r.name) return r.dtype;
+  fail("dtype '{}' is not known: expected f32, bf16, f16, f64, i32 or i64", name);
+}
+
+std::string device_name(Device device) {
+  return device.type == DeviceType::cpu ? "cpu" : fmt::format("cuda:{}", static_cast<int>(device.index));
+}
+
+Device device_from_name(const std::string& name) {
+  if (name == "cpu") return {};
+  if (name == "cuda") return {DeviceType::cuda, 0};
+  int index = -1;
+  if (name.starts_with("cuda:")) {
+    const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), index);
+    if (error != std::errc{} || end != name.data() + name.size() || index > 127) index = -1;
+  }
+  EP_CHECK(index >= 0, "device '{}' is not known: expected cpu, cuda or cuda:N", name);
+  return {DeviceType::cuda, static_cast<int8_t>(index)};
+}
+
+}  // namespace epilogue

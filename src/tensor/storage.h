@@ -1,0 +1,47 @@
+// The memory under tensors: reference-counted, owned by whoever allocated it, with a version that writes
+// raise.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "epilogue/tensor.h"
+
+namespace epilogue {
+
+// Something computed from a storage's contents (a packed weight), kept until the contents change or the
+// storage dies.
+struct Derived {
+  uint64_t key = 0;      // which view of the storage, and what was made of it
+  uint64_t version = 0;  // of the contents it was made from
+  std::shared_ptr<const void> value;
+};
+
+struct Storage {
+  void* data = nullptr;
+  size_t bytes = 0;
+  Device device{};
+  // Runs when the last reference goes; frees `data` and the Storage itself.
+  void (*release)(Storage* storage) = nullptr;
+
+  std::atomic<int64_t> references{1};
+  std::atomic<uint64_t> version{0};
+  std::atomic<bool> parameter{false};
+
+  // The value made under `key` from the present contents, or null. Values of older versions are dropped.
+  std::shared_ptr<const void> find_derived(uint64_t key);
+  // Keeps `value` unless another thread has kept one under the same key and version.
+  void keep_derived(uint64_t key, uint64_t made_from_version, std::shared_ptr<const void> value);
+
+ private:
+  std::mutex derived_mutex_;
+  std::vector<Derived> derived_;
+};
+
+// A storage over the caller's memory; `deleter` may be empty.
+detail::StorageRef storage_over(void* data, size_t bytes, Device device, std::function<void(void*)> deleter);
+
+}  // namespace epilogue
