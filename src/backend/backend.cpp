@@ -1,0 +1,37 @@
+#include "backend/backend.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/env.h"
+
+namespace epilogue {
+namespace {
+
+std::string describe(const KernelCall& call) {
+  std::string text = op_row(call.op).name;
+  for (const Tensor& input : call.inputs)
+    text += fmt::format(" {}{}", dtype_name(input.dtype()), input.sizes().to_string());
+  return text;
+}
+
+}  // namespace
+
+const Implementation& Backend::find(const KernelCall& call) const {
+  static const bool tell = verbose("dispatch");
+  std::string refusals;
+  for (const Implementation& implementation : implementations()) {
+    if (!implementation.serves(call.op)) continue;
+    const char* reason = implementation.refuse(call);
+    if (tell) [[unlikely]]
+      verbose_line("dispatch", fmt::format("{}: {} {}{}", describe(call), implementation.name,
+                                           reason ? "refuses: " : "accepts", reason ? reason : ""));
+    if (!reason) return implementation;
+    refusals += fmt::format("; {}: {}", implementation.name, reason);
+  }
+  fail("no implementation takes {}{}", describe(call), refusals);
+}
+
+void Backend::launch(const KernelCall& call) { run(find(call), call); }
+
+}  // namespace epilogue

@@ -1,0 +1,63 @@
+#include "op/dispatch.h"
+
+#include "backend/backend.h"
+#include "base/check.h"
+#include "op/infer.h"
+#include "profile/event.h"
+#include "tensor/storage.h"
+
+namespace epilogue {
+namespace {
+
+// Copies between devices move bytes; converting and striding happen on either side.
+Tensor run_to_device(const Tensor& source, const Inferred& out) {
+  const Tensor packed = run_contiguous(source.dtype() == out.dtype ? source : source.to(out.dtype));
+  Tensor moved = empty(out.layout.sizes, {out.dtype, out.device});
+  const Device worker = out.device.type == DeviceType::cpu ? source.device() : out.device;
+  if (moved.numel() > 0)
+    backend_for(worker).copy_bytes(moved.mutable_data(), moved.device(), packed.data(), packed.device(),
+                                   moved.nbytes());
+  return moved;
+}
+
+bool overlaps_elsewhere(const Tensor& to, const Tensor& from) {
+  return to.shares_storage_with(from) && !(to.offset() == from.offset() && to.strides() == from.strides());
+}
+
+Tensor run_in_place(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  Tensor output = inputs[0];
+  if (output.numel() == 0) return output;
+  if (op == Op::copy_ && inputs[1].device() != output.device()) {
+    const Attrs there{.dtype = output.dtype(), .device = output.device()};
+    const Tensor moved[] = {output, dispatch(Op::to, inputs.subspan(1, 1), there)};
+    return run_in_place(op, moved, attrs);
+  }
+  // A destination that overlaps its source elsewhere would be read after it was written.
+  if (op == Op::copy_ && overlaps_elsewhere(output, inputs[1])) {
+    const Attrs same{.dtype = inputs[1].dtype(), .device = output.device()};
+    const Tensor apart[] = {output, dispatch(Op::to, inputs.subspan(1, 1), same)};
+    return run_in_place(op, apart, attrs);
+  }
+  output.mutable_data();  // raises the version
+  backend_for(output.device()).launch({op, attrs, inputs.subspan(1), output});
+  return output;
+}
+
+}  // namespace
+
+Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const OpRow& row = op_row(op);
+  const profile::OpScope scope(row.name, inputs);
+  const Inferred out = infer(op, inputs, attrs);
+  if (row.op_class == OpClass::view)
+    return Tensor::over(inputs[0].storage_ref(), out.dtype, out.layout.sizes, out.layout.strides,
+                        out.layout.offset);
+  if (op == Op::copy_ || op == Op::fill_) return run_in_place(op, inputs, attrs);
+  if (op == Op::to && out.device != inputs[0].device()) return run_to_device(inputs[0], out);
+
+  Tensor output = empty(out.layout.sizes, {out.dtype, out.device});
+  if (output.numel() > 0) backend_for(out.device).launch({op, attrs, inputs, output, out.flops});
+  return output;
+}
+
+}  // namespace epilogue

@@ -1,0 +1,167 @@
+#include "op/infer.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "tensor/storage.h"
+
+namespace epilogue {
+namespace {
+
+std::string describe(const Tensor& tensor) {
+  return fmt::format("{} {}", dtype_name(tensor.dtype()), tensor.sizes().to_string());
+}
+
+Layout layout_of(const Tensor& tensor) { return {tensor.sizes(), tensor.strides(), tensor.offset()}; }
+
+Inferred new_tensor(const Tensor& like, const Dims& sizes, int64_t flops = 0) {
+  return {like.dtype(), like.device(), {sizes, contiguous_strides(sizes), 0}, flops};
+}
+
+void check_inputs(const OpRow& row, std::span<const Tensor> inputs) {
+  const auto count = static_cast<int>(inputs.size());
+  EP_CHECK(count >= row.fewest_inputs && count <= row.most_inputs, "{}: expected {} inputs, got {}", row.name,
+           static_cast<int>(row.fewest_inputs), count);
+  for (int i = 0; i < count; ++i)
+    EP_CHECK(inputs[i].defined(), "{}: input {} is an undefined tensor", row.name, i);
+}
+
+void check_same(const OpRow& row, std::span<const Tensor> inputs) {
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    EP_CHECK(inputs[i].dtype() == inputs[0].dtype(),
+             "{}: inputs must have one dtype, got {} and {}; convert with to()", row.name,
+             describe(inputs[0]), describe(inputs[i]));
+    EP_CHECK(inputs[i].device() == inputs[0].device(), "{}: inputs must be on one device, got {} and {}",
+             row.name, device_name(inputs[0].device()), device_name(inputs[i].device()));
+  }
+}
+
+void check_floating(const OpRow& row, const Tensor& input) {
+  EP_CHECK(dtype_is_floating(input.dtype()), "{}: expected a floating dtype, got {}", row.name,
+           describe(input));
+}
+
+// [.., m, k] x [.., k, n], where both have `dims` dimensions.
+Inferred infer_product(const OpRow& row, const Tensor& a, const Tensor& b, int dims) {
+  check_floating(row, a);
+  EP_CHECK(a.dim() == dims && b.dim() == dims, "{}: expected two {}-D inputs, got {} and {}", row.name, dims,
+           describe(a), describe(b));
+  EP_CHECK(a.size(-1) == b.size(-2), "{}: {} times {} does not fit: {} columns against {} rows", row.name,
+           describe(a), describe(b), a.size(-1), b.size(-2));
+  EP_CHECK(dims == 2 || a.size(0) == b.size(0), "{}: batches differ, {} against {}", row.name, describe(a),
+           describe(b));
+  Dims sizes = a.sizes();
+  sizes[dims - 1] = b.size(-1);
+  return new_tensor(a, sizes, 2 * numel_of(sizes) * a.size(-1));
+}
+
+Inferred infer_addmm(const OpRow& row, const Tensor& bias, const Tensor& a, const Tensor& b) {
+  Inferred out = infer_product(row, a, b, 2);
+  EP_CHECK(bias.dim() <= 2 && broadcast_shapes(bias.sizes(), out.layout.sizes) == out.layout.sizes,
+           "{}: bias {} does not broadcast to the product's {}", row.name, describe(bias),
+           out.layout.sizes.to_string());
+  return out;
+}
+
+Inferred infer_linear(const OpRow& row, std::span<const Tensor> inputs) {
+  const Tensor &x = inputs[0], &weight = inputs[1];
+  check_floating(row, x);
+  EP_CHECK(weight.dim() == 2, "{}: expected a weight of [out, in], got {}", row.name, describe(weight));
+  EP_CHECK(x.dim() >= 1 && x.size(-1) == weight.size(1),
+           "{}: x {} does not fit weight {}: expected x [..., {}] for a weight of [out, in]", row.name,
+           describe(x), describe(weight), weight.size(1));
+  if (inputs.size() == 3)
+    EP_CHECK(inputs[2].dim() == 1 && inputs[2].size(0) == weight.size(0),
+             "{}: expected a bias of [{}], got {}", row.name, weight.size(0), describe(inputs[2]));
+  Dims sizes = x.sizes();
+  sizes[x.dim() - 1] = weight.size(0);
+  return new_tensor(x, sizes);
+}
+
+Inferred infer_pointwise(const OpRow& row, Op op, std::span<const Tensor> inputs) {
+  if (op != Op::add && op != Op::mul) check_floating(row, inputs[0]);
+  if (inputs.size() == 1) return new_tensor(inputs[0], inputs[0].sizes());
+  try {
+    return new_tensor(inputs[0], broadcast_shapes(inputs[0].sizes(), inputs[1].sizes()));
+  } catch (const Error& error) {
+    fail("{}: {}", row.name, error.what());
+  }
+}
+
+Inferred infer_written(const OpRow& row, std::span<const Tensor> inputs) {
+  const Tensor& to = inputs[0];
+  for (int d = 0; d < to.dim(); ++d)
+    EP_CHECK(to.stride(d) != 0 || to.size(d) <= 1,
+             "{}: elements of the destination {} share memory (it was expanded)", row.name, describe(to));
+  if (inputs.size() == 2)
+    EP_CHECK(inputs[1].dim() <= to.dim() && broadcast_shapes(inputs[1].sizes(), to.sizes()) == to.sizes(),
+             "{}: {} does not broadcast to the destination {}", row.name, describe(inputs[1]), describe(to));
+  return {to.dtype(), to.device(), layout_of(to), 0};
+}
+
+Layout infer_view(Op op, const Tensor& in, const Attrs& attrs) {
+  const Layout layout = layout_of(in);
+  const int64_t* n = attrs.numbers;
+  switch (op) {
+    case Op::t:
+      return view_t(layout);
+    case Op::transpose:
+      return view_transpose(layout, n[0], n[1]);
+    case Op::permute:
+      return view_permute(layout, attrs.sizes);
+    case Op::view:
+      return view_view(layout, attrs.sizes);
+    case Op::slice:
+      return view_slice(layout, n[0], n[1], n[2], n[3]);
+    case Op::select:
+      return view_select(layout, n[0], n[1]);
+    case Op::squeeze:
+      return n[1] ? view_squeeze(layout) : view_squeeze(layout, n[0]);
+    case Op::unsqueeze:
+      return view_unsqueeze(layout, n[0]);
+    case Op::expand:
+      return view_expand(layout, attrs.sizes);
+    case Op::as_strided:
+      return view_as_strided(attrs.sizes, attrs.strides, n[0],
+                             static_cast<int64_t>(in.storage()->bytes / dtype_size(in.dtype())));
+    default:
+      fail("{} is no view", op_row(op).name);
+  }
+}
+
+}  // namespace
+
+Inferred infer(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const OpRow& row = op_row(op);
+  check_inputs(row, inputs);
+  const Tensor& first = inputs[0];
+  switch (row.op_class) {
+    case OpClass::view:
+      return {first.dtype(), first.device(), infer_view(op, first, attrs), 0};
+    case OpClass::pointwise:
+      check_same(row, inputs);
+      return infer_pointwise(row, op, inputs);
+    case OpClass::gemm:
+      check_same(row, inputs);
+      if (op == Op::addmm) return infer_addmm(row, first, inputs[1], inputs[2]);
+      return infer_product(row, first, inputs[1], op == Op::bmm ? 3 : 2);
+    case OpClass::copy: {
+      if (op != Op::to) return infer_written(row, inputs);
+      return {attrs.dtype, attrs.device, {first.sizes(), contiguous_strides(first.sizes()), 0}, 0};
+    }
+    case OpClass::composite:
+      break;
+  }
+  if (op == Op::linear) {
+    check_same(row, inputs);
+    return infer_linear(row, inputs);
+  }
+  if (op == Op::matmul) {
+    check_same(row, inputs);
+    EP_CHECK(first.dim() >= 1 && inputs[1].dim() >= 1, "{}: expected inputs with dimensions, got {} and {}",
+             row.name, describe(first), describe(inputs[1]));
+  }
+  return new_tensor(first, first.sizes());
+}
+
+}  // namespace epilogue
