@@ -1,0 +1,150 @@
+#include "backend/cpu/isa.h"  // first: it chooses Highway's targets
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/pointwise.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "backend/cpu/kernels/pointwise.h"
+#include "backend/cpu/kernels/vector_math-inl.h"
+#include "base/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace epilogue::cpu::HWY_NAMESPACE {
+
+using ::erfc;
+using ::exp;
+#include "op/activation.h"
+
+struct Add {
+  template <class T>
+  HWY_INLINE T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Mul {
+  template <class T>
+  HWY_INLINE T operator()(T a, T b) const {
+    return a * b;
+  }
+};
+#define EPILOGUE_ACTIVATION(Functor, function)    \
+  struct Functor {                                \
+    template <class T>                            \
+    HWY_INLINE T operator()(T x, T) const {       \
+      return function(x);                         \
+    }                                             \
+  };                                              \
+  struct Functor##Mul {                           \
+    template <class T>                            \
+    HWY_INLINE T operator()(T gate, T up) const { \
+      return function(gate) * up;                 \
+    }                                             \
+  };
+EPILOGUE_ACTIVATION(Relu, relu)
+EPILOGUE_ACTIVATION(Silu, silu)
+EPILOGUE_ACTIVATION(GeluTanh, gelu_tanh)
+EPILOGUE_ACTIVATION(Gelu, gelu)
+#undef EPILOGUE_ACTIVATION
+
+// E is an element of memory: float, Bf16 or F16, computed in vectors of f32. kInputs is 1 or 2.
+template <class F, int kInputs, class E>
+void vector_row(void* out, const void* a, const void* b, int64_t n) {
+  constexpr F function;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(F32Tag()));
+  const E* x = static_cast<const E*>(a);
+  const E* y = kInputs == 2 ? static_cast<const E*>(b) : x;
+  E* z = static_cast<E*>(out);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) store(function(load(x + i), load(y + i)), z + i);
+  if (i == n) return;
+  E rest[3][hn::MaxLanes(F32Tag())] = {};
+  const size_t bytes = static_cast<size_t>(n - i) * sizeof(E);
+  memcpy(rest[0], x + i, bytes);
+  memcpy(rest[1], y + i, bytes);
+  store(function(load(rest[0]), load(rest[1])), rest[2]);
+  memcpy(z + i, rest[2], bytes);
+}
+
+// E is double, or an unsigned integer: signed ones wrap as those do.
+template <class F, int kInputs, class E>
+void scalar_row(void* out, const void* a, const void* b, int64_t n) {
+  constexpr F function;
+  const E* x = static_cast<const E*>(a);
+  const E* y = kInputs == 2 ? static_cast<const E*>(b) : x;
+  E* z = static_cast<E*>(out);
+  for (int64_t i = 0; i < n; ++i) z[i] = function(x[i], y[i]);
+}
+
+#define EPILOGUE_FLOATS(name, F, inputs)                                               \
+  {"pointwise_" name "_" EPILOGUE_ISA_NAME "_f32", &vector_row<F, inputs, float>},     \
+      {"pointwise_" name "_" EPILOGUE_ISA_NAME "_bf16", &vector_row<F, inputs, Bf16>}, \
+      {"pointwise_" name "_" EPILOGUE_ISA_NAME "_f16", &vector_row<F, inputs, F16>}, { \
+    "pointwise_" name "_" EPILOGUE_ISA_NAME "_f64", &scalar_row<F, inputs, double>     \
+  }
+#define EPILOGUE_NUMBERS(name, F, inputs)                                                   \
+  EPILOGUE_FLOATS(name, F, inputs),                                                         \
+      {"pointwise_" name "_" EPILOGUE_ISA_NAME "_i32", &scalar_row<F, inputs, uint32_t>}, { \
+    "pointwise_" name "_" EPILOGUE_ISA_NAME "_i64", &scalar_row<F, inputs, uint64_t>        \
+  }
+
+// Rows in the order of Pointwise, columns in that of DType.
+PointwiseKernel find_kernel(Pointwise function, DType dtype) {
+  static constexpr PointwiseKernel kKernels[static_cast<size_t>(Pointwise::count)][6] = {
+      {EPILOGUE_NUMBERS("add", Add, 2)},           {EPILOGUE_NUMBERS("mul", Mul, 2)},
+      {EPILOGUE_FLOATS("relu", Relu, 1)},          {EPILOGUE_FLOATS("silu", Silu, 1)},
+      {EPILOGUE_FLOATS("gelu_tanh", GeluTanh, 1)}, {EPILOGUE_FLOATS("gelu", Gelu, 1)},
+      {EPILOGUE_FLOATS("silu_mul", SiluMul, 2)},   {EPILOGUE_FLOATS("gelu_tanh_mul", GeluTanhMul, 2)},
+      {EPILOGUE_FLOATS("gelu_mul", GeluMul, 2)},
+  };
+  return kKernels[static_cast<size_t>(function)][static_cast<size_t>(dtype)];
+}
+#undef EPILOGUE_FLOATS
+#undef EPILOGUE_NUMBERS
+
+}  // namespace epilogue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace epilogue::cpu {
+namespace {
+
+HWY_EXPORT(find_kernel);
+
+Pointwise function_of(Op op, const Attrs& attrs) {
+  const bool tanh = attrs.approximate == GeluApproximate::tanh;
+  switch (op) {
+    case Op::add:
+      return Pointwise::add;
+    case Op::mul:
+      return Pointwise::mul;
+    case Op::relu:
+      return Pointwise::relu;
+    case Op::silu:
+      return Pointwise::silu;
+    case Op::gelu:
+      return tanh ? Pointwise::gelu_tanh : Pointwise::gelu;
+    case Op::silu_mul:
+      return Pointwise::silu_mul;
+    case Op::gelu_mul:
+      return tanh ? Pointwise::gelu_tanh_mul : Pointwise::gelu_mul;
+    default:
+      fail("run_pointwise: {} is not pointwise", op_row(op).name);
+  }
+}
+
+}  // namespace
+
+PointwiseKernel pointwise_kernel(Pointwise function, DType dtype) {
+  apply_isa_cap();
+  return HWY_DYNAMIC_DISPATCH(find_kernel)(function, dtype);
+}
+
+KernelRan run_pointwise(const KernelCall& call) {
+  const DType dtype = call.output.dtype();
+  const PointwiseKernel kernel = pointwise_kernel(function_of(call.op, call.attrs), dtype);
+  EP_CHECK(kernel.row, "{}: expected a floating dtype, got {}", op_row(call.op).name, dtype_name(dtype));
+  return {kernel.name, StridedLoop::over(call.output, call.inputs).run(kernel.row)};
+}
+
+}  // namespace epilogue::cpu
+#endif

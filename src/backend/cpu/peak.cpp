@@ -1,0 +1,182 @@
+#include "backend/cpu/isa.h"  // first: it chooses Highway's targets
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/peak.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace epilogue::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Twelve independent chains: two FMA units with four cycles of latency need eight. Returns the operations of
+// a round.
+double multiply_add_in_registers(int64_t rounds) {
+  const hn::ScalableTag<float> d;
+  auto a = hn::Zero(d), b = a, c = a, e = a, f = a, g = a, h = a, i = a, j = a, k = a, l = a, m = a;
+  const auto x = hn::Set(d, 0.5f);
+  for (int64_t r = 0; r < rounds; ++r) {
+    for (auto* chain : {&a, &b, &c, &e, &f, &g, &h, &i, &j, &k, &l, &m}) *chain = hn::MulAdd(*chain, x, x);
+    // An empty statement that may change each chain: none can be dropped, merged or moved to memory.
+    asm volatile("" : "+v"(a.raw), "+v"(b.raw), "+v"(c.raw), "+v"(e.raw), "+v"(f.raw), "+v"(g.raw));
+    asm volatile("" : "+v"(h.raw), "+v"(i.raw), "+v"(j.raw), "+v"(k.raw), "+v"(l.raw), "+v"(m.raw));
+  }
+  return 12 * 2 * static_cast<double>(hn::Lanes(d));
+}
+
+}  // namespace epilogue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "backend/cpu/peak.h"
+#include "base/threads.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <unistd.h>
+
+#include <sys/syscall.h>
+#endif
+
+namespace epilogue::cpu {
+namespace {
+
+HWY_EXPORT(multiply_add_in_registers);
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+#if defined(__x86_64__)
+
+// Linux grants the tile registers on request.
+bool amx_granted() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool has_amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 1) && (d >> 22 & 1);
+  return has_amx && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+// Four accumulators fed by two tiles of A and two of B: what a GEMM's inner loop does at best. Returns the
+// operations of a round.
+__attribute__((target("amx-tile,amx-bf16"))) double multiply_tiles(int64_t rounds) {
+  struct alignas(64) {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  alignas(64) uint8_t zeros[1024] = {};
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, zeros, 64);
+  _tile_loadd(5, zeros, 64);
+  _tile_loadd(6, zeros, 64);
+  _tile_loadd(7, zeros, 64);
+  for (int64_t r = 0; r < rounds; ++r) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 4 * 16 * 16 * 32 * 2;
+}
+
+#else
+
+bool amx_granted() { return false; }
+double multiply_tiles(int64_t) { return 0; }
+
+#endif
+
+// All threads run `kernel` for 40 ms; the sum of what each did at its best over about 1 ms. A neighbour on
+// the machine can only make a sample slower. `kernel(rounds)` returns the operations of one round.
+double measure_gflops(double (*kernel)(int64_t), int64_t rounds) {
+  std::atomic<double> total{0};
+  parallel_for(thread_count(), 1, [&](int64_t, int64_t) {
+    double fewest = 1e9;
+    for (const auto begin = Clock::now(); seconds_since(begin) < 0.04;) {
+      const auto start = Clock::now();
+      kernel(rounds);
+      fewest = std::min(fewest, seconds_since(start));
+    }
+    total.fetch_add(kernel(0) * static_cast<double>(rounds) / fewest / 1e9);
+  });
+  return total;
+}
+
+// Fresh memory in large pages where the system gives them: faults would take longer than the copies.
+std::unique_ptr<char, decltype(&std::free)> large_buffer(size_t bytes) {
+  std::unique_ptr<char, decltype(&std::free)> buffer(static_cast<char*>(std::aligned_alloc(1 << 21, bytes)),
+                                                     &std::free);
+  if (!buffer) throw std::bad_alloc();
+#if defined(__linux__)
+  madvise(buffer.get(), bytes, MADV_HUGEPAGE);
+#endif
+  return buffer;
+}
+
+double measure_copy() {
+  constexpr size_t kBytes = 64 << 20;
+  const auto from = large_buffer(kBytes), to = large_buffer(kBytes);
+  const int threads = thread_count();
+  const auto on_parts = [&](auto work) {
+    parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+      const size_t first = kBytes * static_cast<size_t>(begin) / static_cast<size_t>(threads);
+      const size_t last = kBytes * static_cast<size_t>(end) / static_cast<size_t>(threads);
+      work(to.get() + first, from.get() + first, last - first);
+    });
+  };
+  on_parts([](char* out, char* in, size_t n) {
+    std::memset(in, 1, n);
+    std::memset(out, 1, n);
+  });
+  double fewest = 1e9;
+  for (const auto begin = Clock::now(); seconds_since(begin) < 0.03;) {
+    const auto start = Clock::now();
+    on_parts([](char* out, char* in, size_t n) { std::memcpy(out, in, n); });
+    fewest = std::min(fewest, seconds_since(start));
+  }
+  return 2.0 * kBytes / fewest / 1e9;
+}
+
+}  // namespace
+
+double peak_fma_gflops() {
+  apply_isa_cap();
+  static const double gflops = measure_gflops(
+      [](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_in_registers)(rounds); }, 300'000);
+  return gflops;
+}
+
+double peak_amx_bf16_gflops() {
+  static const double gflops = amx_granted() ? measure_gflops(&multiply_tiles, 20'000) : 0;
+  return gflops;
+}
+
+double copy_bandwidth_gbs() {
+  static const double gbs = measure_copy();
+  return gbs;
+}
+
+}  // namespace epilogue::cpu
+#endif

@@ -1,0 +1,11 @@
+// What this machine can do at best, measured: the ceilings that results are compared with. Each function measures
+// on its first call, with thread_count() threads and for at most 60 ms, and returns that number ever after.
+#pragma once
+
+namespace epilogue::cpu {
+
+double peak_fma_gflops();       // f32 fused multiply-adds (two operations each) in registers
+double peak_amx_bf16_gflops();  // bf16 tile products; 0 where the processor or the system offers no AMX
+double copy_bandwidth_gbs();    // 1e9 bytes read plus written a second, buffers far larger than a usual L3
+
+}  // namespace epilogue::cpu
