@@ -1,0 +1,73 @@
+// The CPU backend: its allocator, its ordered implementation list, and the event of every kernel it runs.
+#include "backend/backend.h"
+
+#include <array>
+#include <cstring>
+
+#include "backend/cpu/allocator.h"
+#include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/pointwise.h"
+#include "base/check.h"
+#include "profile/event.h"
+
+namespace epilogue {
+namespace cpu {
+namespace {
+
+template <OpClass kClass>
+bool serves_class(Op op) {
+  return op_row(op).op_class == kClass;
+}
+
+const char* never(const KernelCall&) { return nullptr; }
+
+constexpr std::array kImplementations{
+    Implementation{"gemm_no_inner", serves_class<OpClass::gemm>, refuse_gemm_no_inner, run_gemm_no_inner},
+    Implementation{"gemm_onednn", serves_class<OpClass::gemm>, refuse_gemm_onednn, run_gemm_onednn},
+    Implementation{"gemm_reference", serves_class<OpClass::gemm>, refuse_gemm_reference, run_gemm_reference},
+    Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
+    Implementation{"fill", [](Op op) { return op == Op::fill_; }, never, run_fill},
+    Implementation{"copy", serves_class<OpClass::copy>, never, run_copy},
+};
+
+int64_t bytes_touched(const KernelCall& call) {
+  auto bytes = static_cast<int64_t>(call.output.nbytes());
+  for (const Tensor& input : call.inputs) bytes += static_cast<int64_t>(input.nbytes());
+  return bytes;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  detail::StorageRef allocate(size_t bytes) override { return Allocator::instance().allocate(bytes); }
+  void copy_bytes(void* to, Device, const void* from, Device, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  std::span<const Implementation> implementations() const override { return kImplementations; }
+  void synchronize() override {}  // every kernel has ended when launch returns
+  MemoryStats memory_stats() const override { return Allocator::instance().stats(); }
+  void reset_peak_memory() override { Allocator::instance().reset_peak(); }
+  void empty_cache() override { Allocator::instance().empty_cache(); }
+
+ protected:
+  void run(const Implementation& implementation, const KernelCall& call) override {
+    const profile::Scope scope(trace::EventKind::cpu_kernel, implementation.name);
+    const KernelRan ran = implementation.run(call);
+    if (scope.slot()) [[unlikely]] {
+      profile::set_name(scope.slot(), ran.name);
+      profile::set_work(scope.slot(), call.flops, bytes_touched(call), ran.threads);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace cpu
+
+Backend& backend_for(Device device) {
+  static auto* cpu = new cpu::CpuBackend;  // outlives the tensors of static objects
+  EP_CHECK(device.type == DeviceType::cpu, "device {} is not there: this build has no CUDA backend",
+           device_name(device));
+  return *cpu;
+}
+
+}  // namespace epilogue
