@@ -1,0 +1,26 @@
+// How far two tensors are apart.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "epilogue/tensor.h"
+
+namespace epilogue {
+
+// The largest absolute difference; infinite where a number stands against a NaN or the shapes differ.
+inline double max_error(const Tensor& found, const Tensor& expected) {
+  if (found.sizes() != expected.sizes()) return std::numeric_limits<double>::infinity();
+  const Tensor a = found.to(DType::f64).contiguous(), b = expected.to(DType::f64).contiguous();
+  double worst = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data<double>()[i], y = b.data<double>()[i];
+    if (std::isnan(x) && std::isnan(y)) continue;
+    const double error = std::abs(x - y);
+    worst = std::max(worst, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
+  }
+  return worst;
+}
+
+}  // namespace epilogue
