@@ -1,0 +1,180 @@
+#include "io/safetensors_header.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <unordered_set>
+
+#include <simdjson.h>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace epilogue::safetensors {
+namespace {
+
+namespace dom = simdjson::dom;
+
+struct FileDType {
+  const char* name;
+  DType dtype;
+};
+constexpr FileDType kFileDTypes[] = {{"F32", DType::f32}, {"BF16", DType::bf16}, {"F16", DType::f16},
+                                     {"F64", DType::f64}, {"I32", DType::i32},   {"I64", DType::i64}};
+
+std::string in_quotes(std::string_view text) { return json_quote(std::string(text)); }
+
+// Calls visit(key, value) for each member. JSON parsers differ in which of two equal keys wins, so a file
+// with such a pair has no one meaning.
+template <class Visit>
+void for_each_member(dom::object object, const std::string& where, const Visit& visit) {
+  std::unordered_set<std::string_view> seen;
+  for (const auto [key, value] : object) {
+    EP_CHECK(seen.insert(key).second, "{} has the key {} twice", where, in_quotes(key));
+    visit(key, value);
+  }
+}
+
+DType parse_dtype(dom::element value, const std::string& where) {
+  std::string_view text;
+  EP_CHECK(!value.get(text), "{} has a dtype that is no string", where);
+  for (const FileDType& row : kFileDTypes)
+    if (text == row.name) return row.dtype;
+  fail("{} has dtype {}; supported are F32, BF16, F16, F64, I32 and I64", where, in_quotes(text));
+}
+
+std::vector<int64_t> parse_shape(dom::element value, const std::string& where) {
+  dom::array sizes;
+  EP_CHECK(!value.get(sizes), "{} has a shape that is no array", where);
+  EP_CHECK(sizes.size() <= kMaxDims, "{} has {} dimensions; at most {} are supported", where, sizes.size(),
+           kMaxDims);
+  std::vector<int64_t> shape;
+  for (const dom::element size : sizes) {
+    int64_t number = -1;
+    EP_CHECK(!size.get(number) && number >= 0, "{} has a size that is no integer from 0 to 2^63-1", where);
+    shape.push_back(number);
+  }
+  return shape;
+}
+
+void parse_offsets(dom::element value, const std::string& where, Entry& entry) {
+  dom::array offsets;
+  EP_CHECK(!value.get(offsets) && offsets.size() == 2 && !offsets.at(0).get(entry.begin) &&
+               !offsets.at(1).get(entry.end),
+           "{} has data_offsets that are not two integers from 0 to 2^64-1", where);
+  EP_CHECK(entry.begin <= entry.end, "{} has data_offsets [{}, {}], which end before they begin", where,
+           entry.begin, entry.end);
+}
+
+// Sizes of 0 count as 1 in the overflow check, so that strides fit too.
+void check_span(const Entry& entry, const std::string& where) {
+  int64_t bound = static_cast<int64_t>(dtype_size(entry.dtype));
+  bool overflow = false, empty = false;
+  for (const int64_t size : entry.shape) {
+    overflow |= __builtin_mul_overflow(bound, std::max<int64_t>(size, 1), &bound);
+    empty |= size == 0;
+  }
+  EP_CHECK(!overflow, "{} has a shape whose size in bytes overflows", where);
+  const uint64_t needed = empty ? 0 : static_cast<uint64_t>(bound);
+  EP_CHECK(entry.end - entry.begin == needed, "{} spans {} bytes, but its shape and dtype need {}", where,
+           entry.end - entry.begin, needed);
+}
+
+Entry parse_entry(std::string_view name, dom::element value) {
+  const std::string where = "tensor " + in_quotes(name);
+  dom::object object;
+  EP_CHECK(!value.get(object), "{} is described by no JSON object", where);
+  Entry entry;
+  entry.name = name;
+  bool dtype = false, shape = false, offsets = false;
+  for_each_member(object, where, [&](std::string_view key, dom::element member) {
+    if (key == "dtype") {
+      entry.dtype = parse_dtype(member, where);
+      dtype = true;
+    } else if (key == "shape") {
+      entry.shape = parse_shape(member, where);
+      shape = true;
+    } else if (key == "data_offsets") {
+      parse_offsets(member, where, entry);
+      offsets = true;
+    }
+  });
+  EP_CHECK(dtype && shape && offsets, "{} has no {}", where,
+           !dtype   ? "dtype"
+           : !shape ? "shape"
+                    : "data_offsets");
+  check_span(entry, where);
+  return entry;
+}
+
+std::map<std::string, std::string> parse_metadata(dom::element value) {
+  dom::object object;
+  EP_CHECK(!value.get(object), "__metadata__ is no JSON object");
+  std::map<std::string, std::string> metadata;
+  for_each_member(object, "__metadata__", [&](std::string_view key, dom::element member) {
+    std::string_view text;
+    EP_CHECK(!member.get(text), "__metadata__ has a value for {} that is no string", in_quotes(key));
+    metadata.emplace(key, text);
+  });
+  return metadata;
+}
+
+// The spans, in order, have to cover the `size` bytes behind the header: no gap, no overlap, nothing left
+// over.
+void check_chain(std::vector<Entry>& entries, uint64_t size) {
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  uint64_t expected = 0;
+  for (const Entry& entry : entries) {
+    EP_CHECK(entry.begin == expected, "tensor {} begins at byte {} of the data; expected {}, where {}",
+             in_quotes(entry.name), entry.begin, expected,
+             expected == 0 ? "the data begins" : "the tensor before it ends");
+    expected = entry.end;
+  }
+  EP_CHECK(expected == size, "the tensors end at byte {} of the data, but the file holds {}", expected, size);
+}
+
+// What follows the length field.
+std::string_view header_text(std::span<const std::byte> file) {
+  uint64_t length = 0;
+  EP_CHECK(file.size() >= sizeof length, "the file has {} bytes; expected at least 8", file.size());
+  std::memcpy(&length, file.data(), sizeof length);
+  EP_CHECK(length <= kMaxHeaderBytes, "the header's length is given as {} bytes; at most {} are allowed",
+           length, kMaxHeaderBytes);
+  EP_CHECK(length <= file.size() - sizeof length, "the file ends inside its header of {} bytes", length);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof length, length);
+  EP_CHECK(text.starts_with('{'), "the header does not begin with '{{'");
+  // JSON would allow other white space here, the format allows spaces alone.
+  EP_CHECK(text.substr(0, text.find_last_not_of(' ') + 1).ends_with('}'),
+           "the header does not end with '}}' and spaces");
+  return text;
+}
+
+}  // namespace
+
+Header parse_header(std::span<const std::byte> file) {
+  const std::string_view text = header_text(file);
+  dom::parser parser;
+  dom::object root;
+  if (const auto error = parser.parse(text.data(), text.size()).get(root))
+    fail("the header is no JSON object: {}", simdjson::error_message(error));
+  Header header;
+  header.data_offset = sizeof(uint64_t) + text.size();
+  for_each_member(root, "the header", [&](std::string_view key, dom::element value) {
+    if (key == "__metadata__")
+      header.metadata = parse_metadata(value);
+    else
+      header.entries.push_back(parse_entry(key, value));
+  });
+  check_chain(header.entries, file.size() - header.data_offset);
+  return header;
+}
+
+const char* file_dtype_name(DType dtype) {
+  return std::find_if(std::begin(kFileDTypes), std::end(kFileDTypes),
+                      [&](const FileDType& row) { return row.dtype == dtype; })
+      ->name;
+}
+
+}  // namespace epilogue::safetensors
