@@ -1,6 +1,6 @@
 # The front door over the presets of CMakePresets.json. `make` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test build format format-check tidy check asan tsan bundle install clean
+.PHONY: help demo test build format format-check tidy check asan tsan fuzz bench-peers peers-check bundle install clean
 
 PREFIX ?= /usr/local
 FILES ?= $(shell git ls-files '*.cpp' '*.h')
@@ -47,6 +47,18 @@ tsan: ## build and test with ThreadSanitizer
 	@tools/deps build test
 	@tools/build tsan
 	@tools/ctest tsan
+
+fuzz: ## run every fuzz target for SECONDS (60)
+	@tools/deps build check
+	@tools/fuzz $(or $(SECONDS),60)
+
+bench-peers: build ## measure eager GatedMlp beside PyTorch on the CPU: bench/results/cpu_eager_vs_torch.json
+	@tools/deps torch
+	@python3 bench/peers/cpu_eager_vs_torch.py --program $(PROGRAM)
+
+peers-check: build ## HolisticTraceAnalysis reads the traces of `epilogue profile`
+	@tools/deps hta
+	@build/venv-hta/bin/python bench/peers/hta_check.py $(PROGRAM)
 
 bundle: ## bundle/: program, tests and libraries for a machine that has none of them
 	@tools/deps build test

@@ -1,0 +1,59 @@
+"""PyTorch's eager GeGLU MLP on the CPU, timed on request.
+
+Reads one JSON object a line from standard input, {"m", "dim", "hidden", "dtype", "min_time"}, and answers each with a
+line {"median_us", "min_us", "calls"}. Weights stay the same from request to request, inputs are random. The first line
+it writes says what it is: {"torch", "threads", "build"}.
+"""
+
+import functools
+import json
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
+@functools.cache
+def weights(dim, hidden, dtype):
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(hidden, dim), (hidden, dim), (dim, hidden)]
+    return [(torch.randn(s, generator=generator) / s[1] ** 0.5).to(DTYPES[dtype]) for s in shapes]
+
+
+def forward(x, gate, up, down):
+    return F.linear(F.gelu(F.linear(x, gate), approximate="tanh") * F.linear(x, up), down)
+
+
+def measure(m, dim, hidden, dtype, min_time):
+    parameters = weights(dim, hidden, dtype)
+    x = torch.randn(m, dim).to(DTYPES[dtype])
+    seconds = []
+    warm_until = time.perf_counter() + min_time / 4
+    for _ in range(2):
+        forward(x, *parameters)
+    while time.perf_counter() < warm_until:
+        forward(x, *parameters)
+    while sum(seconds) < min_time or len(seconds) < 3:
+        start = time.perf_counter()
+        forward(x, *parameters)
+        seconds.append(time.perf_counter() - start)
+    return {"median_us": statistics.median(seconds) * 1e6, "min_us": min(seconds) * 1e6, "calls": len(seconds)}
+
+
+def main():
+    def answer(value):
+        print(json.dumps(value), flush=True)
+
+    build = [line.strip(" -") for line in torch.__config__.show().splitlines() if "oneDNN" in line or "MKL" in line]
+    answer({"torch": torch.__version__, "threads": torch.get_num_threads(), "build": build[:2]})
+    with torch.inference_mode():
+        for line in sys.stdin:
+            answer(measure(**json.loads(line)))
+
+
+if __name__ == "__main__":
+    main()
