@@ -92,10 +92,10 @@ TEST_F(Safetensors, WritesWidestElementsFirstThenByNameAndPadsTheHeader) {
 }
 
 TEST_F(Safetensors, RewritesAGoldenFileByteForByte) {
-  const std::string golden = EPILOGUE_TEST_DATA "/golden/gated_mlp_gelu_tanh_bfloat16.safetensors";
+  const std::string golden = EPILOGUE_TEST_DATA "/golden/linear_bfloat16.safetensors";
   const SafetensorsFile file = load_safetensors(golden);
   save_safetensors(path("a"), file.tensors, file.metadata);
-  EXPECT_EQ(bytes_of(path("a")), bytes_of(golden));
+  EXPECT_TRUE(bytes_of(path("a")) == bytes_of(golden));
 }
 
 TEST_F(Safetensors, LoadsEveryGoldenFile) {

@@ -12,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const safetensors::Entry& entry : header.entries) {
       uint64_t bytes = dtype_size(entry.dtype);
       for (const int64_t dim : entry.shape) bytes *= static_cast<uint64_t>(dim);
-      if (entry.begin != covered || entry.end - entry.begin != bytes || entry.shape.size() > kMaxDims) std::abort();
+      if (entry.begin != covered || entry.end - entry.begin != bytes || entry.shape.size() > kMaxDims)
+        std::abort();
       covered = entry.end;
     }
     if (header.data_offset + covered != size) std::abort();
