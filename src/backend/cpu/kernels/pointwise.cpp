@@ -13,7 +13,7 @@ namespace epilogue::cpu::HWY_NAMESPACE {
 
 using ::erfc;
 using ::exp;
-#include "op/activation.h"
+#include "op/activation-inl.h"
 
 struct Add {
   template <class T>
