@@ -8,120 +8,112 @@
 namespace epilogue::cpu {
 namespace {
 
-constexpr int64_t kGrain = 32768;     // elements a thread must have to be worth waking
-constexpr int64_t kRowPiece = 16384;  // a longer row is cut, so that threads can share it
-// With a strided operand rows are cut shorter and the second dimension runs inside: the cache lines which one
-// piece touches are used up by the following rows before they leave L1.
-constexpr int64_t kStridedPiece = 64;
-constexpr int64_t kStaged = 256;  // elements brought side by side at a time
-
-template <class T>
-void gather(void* to, const char* from, int64_t stride, int64_t n) {
-  T* elements = static_cast<T*>(to);
-  for (int64_t i = 0; i < n; ++i) elements[i] = *reinterpret_cast<const T*>(from + i * stride);
-}
-template <class T>
-void scatter(char* to, int64_t stride, const void* from, int64_t n) {
-  const T* elements = static_cast<const T*>(from);
-  for (int64_t i = 0; i < n; ++i) *reinterpret_cast<T*>(to + i * stride) = elements[i];
-}
-
-void gather(void* to, const char* from, int64_t stride, int64_t n, int element_size) {
-  if (element_size == 2) return gather<uint16_t>(to, from, stride, n);
-  if (element_size == 4) return gather<uint32_t>(to, from, stride, n);
-  gather<uint64_t>(to, from, stride, n);
-}
-void scatter(char* to, int64_t stride, const void* from, int64_t n, int element_size) {
-  if (element_size == 2) return scatter<uint16_t>(to, stride, from, n);
-  if (element_size == 4) return scatter<uint32_t>(to, stride, from, n);
-  scatter<uint64_t>(to, stride, from, n);
-}
+constexpr int64_t kGrain = 32768;    // elements a thread must have to be worth waking
+constexpr int64_t kLongRow = 16384;  // a longer row is cut, so that threads can share it
+constexpr int64_t kStagedRow = 512;  // the same where an operand passes through a buffer
+constexpr int64_t kTileRow = 64;     // the same where a tile of rows does
+constexpr int64_t kBufferBytes = 4096;
 
 using Pointers = std::array<char*, StridedLoop::kMaxOperands>;
 
-// A row of which some operand is strided or broadcast: in blocks, through buffers.
-void run_staged(const StridedLoop& loop, RowKernel kernel, const Pointers& row, int64_t n) {
-  alignas(64) char buffer[StridedLoop::kMaxOperands][kStaged * 8];
-  for (int64_t begin = 0; begin < n; begin += kStaged) {
-    const int64_t count = std::min(kStaged, n - begin);
-    Pointers at{};
-    for (int o = 0; o < loop.operands; ++o) {
-      const LoopOperand& operand = loop.operand[o];
-      const int64_t stride = operand.strides[0];
-      const bool side_by_side = stride == operand.element_size;
-      at[o] = side_by_side ? row[o] + begin * stride : buffer[o];
-      const bool staged_already = stride == 0 && begin > 0;
-      if (o > 0 && !side_by_side && !staged_already)
-        gather(buffer[o], row[o] + begin * stride, stride, count, operand.element_size);
-    }
-    kernel(at[0], at[1], at[2], count);
-    const LoopOperand& out = loop.operand[0];
-    if (at[0] == buffer[0])
-      scatter(row[0] + begin * out.strides[0], out.strides[0], buffer[0], count, out.element_size);
-  }
+// to[r][i] = from[r * row_stride + i * stride]. Each cache line of a transposed operand is used up at once.
+template <class T>
+void gather(char* to, const char* from, int64_t stride, int64_t n, int64_t row_stride, int64_t rows) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t r = 0; r < rows; ++r)
+      reinterpret_cast<T*>(to)[r * n + i] = *reinterpret_cast<const T*>(from + r * row_stride + i * stride);
+}
+template <class T>
+void scatter(char* to, int64_t stride, const char* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    *reinterpret_cast<T*>(to + i * stride) = reinterpret_cast<const T*>(from)[i];
 }
 
-// The loop nest around row pieces, fastest dimension first.
+// Calls f with an unsigned integer of `size` bytes.
+template <class F>
+void with_element(int size, const F& f) {
+  if (size == 2) return f(uint16_t{});
+  if (size == 4) return f(uint32_t{});
+  f(uint64_t{});
+}
+
+// The loop nest around tiles: some elements of dimension 0 (a row) by some of dimension 1, which has the
+// fastest count so that a tile finds the pages of its predecessor.
 struct Nest {
   const StridedLoop& loop;
-  bool staged = false;  // some operand's rows are not side by side
-  int dims = 0;
-  int piece_dim = 0;  // the one that counts pieces of a row
-  int64_t piece = 0;  // elements of a piece, but for the last
-  std::array<int64_t, kMaxDims + 1> sizes{};
-  std::array<std::array<int64_t, kMaxDims + 1>, StridedLoop::kMaxOperands> strides{};
+  bool staged = false;                     // some operand's rows are not side by side
+  int64_t row = kLongRow, rows = 1;        // a tile's extents, but for the last ones
+  std::array<int64_t, kMaxDims> counts{};  // of tiles along each dimension
 
   explicit Nest(const StridedLoop& l);
-  int64_t pieces() const;
   void run(RowKernel kernel, int64_t begin, int64_t end) const;
+  void run_tile(RowKernel kernel, Pointers at, int64_t n, int64_t tile_rows) const;
 };
 
-Nest::Nest(const StridedLoop& l) : loop(l) {
-  bool strided = false;
+Nest::Nest(const StridedLoop& l) : loop(l), counts(l.sizes) {
+  int strided_size = 0;
   for (int o = 0; o < loop.operands; ++o) {
     const int64_t stride = loop.operand[o].strides[0];
-    staged |= stride != loop.operand[o].element_size;
-    strided |= stride != loop.operand[o].element_size && stride != 0;
+    const int size = loop.operand[o].element_size;
+    staged |= stride != size;
+    if (stride != size && stride != 0) strided_size = std::max(strided_size, size);
   }
-  const bool tiled = strided && loop.dims > 1;
-  piece = std::min(loop.sizes[0], tiled ? kStridedPiece : kRowPiece);
-  piece_dim = tiled ? 1 : 0;
-  dims = loop.dims;
-  for (int d = 0; d < dims; ++d) {
-    const int source = d == piece_dim ? 0 : d == 0 ? 1 : d;
-    sizes[d] = source == 0 ? (loop.sizes[0] + piece - 1) / piece : loop.sizes[source];
-    for (int o = 0; o < loop.operands; ++o)
-      strides[o][d] = loop.operand[o].strides[source] * (source == 0 ? piece : 1);
+  if (staged) row = kStagedRow;
+  if (strided_size > 0 && loop.dims > 1) {
+    row = kTileRow;
+    rows = kBufferBytes / (kTileRow * strided_size);
   }
+  counts[0] = (counts[0] + row - 1) / row;
+  counts[1] = loop.dims > 1 ? (counts[1] + rows - 1) / rows : 1;
 }
 
-int64_t Nest::pieces() const {
-  int64_t count = 1;
-  for (int d = 0; d < dims; ++d) count *= sizes[d];
-  return count;
+void Nest::run_tile(RowKernel kernel, Pointers at, int64_t n, int64_t tile_rows) const {
+  alignas(64) char buffer[StridedLoop::kMaxOperands][kBufferBytes];
+  std::array<int64_t, StridedLoop::kMaxOperands> staged_step{};
+  const auto stage = [&](int o, const char* from, int64_t rows_staged) {
+    const LoopOperand& operand = loop.operand[o];
+    with_element(operand.element_size, [&](auto element) {
+      gather<decltype(element)>(buffer[o], from, operand.strides[0], n, operand.strides[1], rows_staged);
+    });
+  };
+  for (int o = 1; o < loop.operands; ++o) {
+    const LoopOperand& operand = loop.operand[o];
+    if (operand.strides[0] == 0 || operand.strides[0] == operand.element_size) continue;
+    stage(o, at[o], tile_rows);
+    staged_step[o] = n * operand.element_size;
+  }
+  for (int64_t r = 0; r < tile_rows; ++r) {
+    Pointers use{};
+    for (int o = 0; o < loop.operands; ++o) {
+      const LoopOperand& operand = loop.operand[o];
+      const bool side_by_side = operand.strides[0] == operand.element_size;
+      if (o > 0 && operand.strides[0] == 0) stage(o, at[o] + r * operand.strides[1], 1);
+      use[o] = side_by_side ? at[o] + r * operand.strides[1] : buffer[o] + r * staged_step[o];
+    }
+    kernel(use[0], use[1], use[2], n);
+    const LoopOperand& out = loop.operand[0];
+    if (use[0] == buffer[0])
+      with_element(out.element_size, [&](auto element) {
+        scatter<decltype(element)>(at[0] + r * out.strides[1], out.strides[0], buffer[0], n);
+      });
+  }
 }
 
 void Nest::run(RowKernel kernel, int64_t begin, int64_t end) const {
-  std::array<int64_t, kMaxDims + 1> index{};
-  Pointers at{};
-  for (int o = 0; o < loop.operands; ++o) at[o] = loop.operand[o].data;
-  for (int64_t d = 0, rest = begin; d < dims; ++d) {
-    index[d] = rest % sizes[d];
-    rest /= sizes[d];
-    for (int o = 0; o < loop.operands; ++o) at[o] += index[d] * strides[o][d];
-  }
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t n = std::min(piece, loop.sizes[0] - index[piece_dim] * piece);
-    if (staged)
-      run_staged(loop, kernel, at, n);
-    else
-      kernel(at[0], at[1], at[2], n);
-    for (int d = 0; d < dims; ++d) {
-      for (int o = 0; o < loop.operands; ++o) at[o] += strides[o][d];
-      if (++index[d] < sizes[d]) break;
-      index[d] = 0;
-      for (int o = 0; o < loop.operands; ++o) at[o] -= strides[o][d] * sizes[d];
+  for (int64_t tile = begin; tile < end; ++tile) {
+    Pointers at{};
+    const int64_t first_row = tile % counts[1] * rows, first = tile / counts[1] % counts[0] * row;
+    for (int o = 0; o < loop.operands; ++o) {
+      const LoopOperand& operand = loop.operand[o];
+      at[o] = operand.data + first * operand.strides[0] + first_row * operand.strides[1];
+      for (int64_t d = 2, rest = tile / (counts[0] * counts[1]); d < loop.dims; rest /= counts[d], ++d)
+        at[o] += rest % counts[d] * operand.strides[d];
     }
+    const int64_t n = std::min(row, loop.sizes[0] - first);
+    if (!staged)
+      kernel(at[0], at[1], at[2], n);
+    else
+      run_tile(kernel, at, n, loop.dims > 1 ? std::min(rows, loop.sizes[1] - first_row) : 1);
   }
 }
 
@@ -188,8 +180,10 @@ int64_t StridedLoop::numel() const {
 int StridedLoop::run(RowKernel kernel) const {
   if (numel() == 0) return 1;
   const Nest nest(*this);
-  const int64_t grain = std::max<int64_t>(1, kGrain / nest.piece);
-  return parallel_for(nest.pieces(), grain,
+  int64_t tiles = nest.counts[0] * nest.counts[1];
+  for (int d = 2; d < dims; ++d) tiles *= nest.counts[d];
+  const int64_t tile_elements = std::min(nest.row, sizes[0]) * (dims > 1 ? std::min(nest.rows, sizes[1]) : 1);
+  return parallel_for(tiles, std::max<int64_t>(1, kGrain / tile_elements),
                       [&](int64_t begin, int64_t end) { nest.run(kernel, begin, end); });
 }
 
