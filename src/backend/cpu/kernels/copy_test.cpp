@@ -128,5 +128,28 @@ TEST_P(CopyIsa, FloatsBecomeIntegersByTruncationAndSaturate) {
   EXPECT_EQ((convert_one<int64_t, int32_t>(DType::i64, DType::i32, (int64_t{1} << 32) + 5)), 5);
 }
 
+TEST(Copy, CallConvertsIntoAStridedViewAndNamesItsKernel) {
+  const Tensor row = arange(6);
+  Tensor whole = zeros({4, 6, 2}, {.dtype = DType::bf16}), column = whole.select(2, 1);
+  const Attrs attrs;
+  const Tensor inputs[] = {column, row};
+  EXPECT_EQ(run_copy({Op::copy_, attrs, inputs, column}).name, "copy_f32_bf16_" + std::string(isa_name()));
+  for (int64_t i = 0; i < 48; ++i)
+    EXPECT_EQ(f32_from_bf16(whole.data<uint16_t>()[i]), static_cast<float>(i % 2 ? i / 2 % 6 : 0));
+}
+
+TEST(Copy, FillWritesTheViewAlone) {
+  for (const DType dtype : kAllDTypes) {
+    Tensor whole = zeros({7, 100}, {.dtype = dtype}), part = whole.slice(1, 3, 100, 2);
+    Attrs attrs;
+    attrs.value = -3;
+    EXPECT_EQ(run_fill({Op::fill_, attrs, std::span(&part, 1), part}).name,
+              std::string("fill_") + dtype_name(dtype));
+    const char* at = static_cast<const char*>(whole.data());
+    for (int64_t i = 0; i < 700; ++i, at += size_of(dtype))
+      ASSERT_EQ(read_element(dtype, at), i % 100 >= 3 && i % 2 ? -3 : 0) << dtype_name(dtype) << " " << i;
+  }
+}
+
 }  // namespace
 }  // namespace epilogue::cpu

@@ -216,5 +216,40 @@ TEST_P(PointwiseIsa, BitsDoNotDependOnTheThreadCount) {
   set_thread_count(threads_before);
 }
 
+TEST(Pointwise, CallBroadcastsViewsAndNamesItsKernel) {
+  const Tensor gate = randn({5, 1, 33}, 1).transpose(0, 2), up = randn({1, 9, 10}, 2).slice(2, 0, 10, 2);
+  Tensor out = empty({33, 9, 5});
+  Attrs attrs;
+  attrs.approximate = GeluApproximate::tanh;
+  const Tensor inputs[] = {gate, up};
+  const KernelRan ran = run_pointwise({Op::gelu_mul, attrs, inputs, out});
+  EXPECT_EQ(ran.name, "pointwise_gelu_tanh_mul_" + std::string(isa_name()) + "_f32");
+  EXPECT_EQ(ran.threads, 1);
+  for (int64_t i = 0; i < 33; ++i)
+    for (int64_t j = 0; j < 9; ++j)
+      for (int64_t k = 0; k < 5; ++k) {
+        const double x = gate.select(0, i).select(0, 0).select(0, k).item();
+        const double y = up.select(0, 0).select(0, j).select(0, k).item();
+        const double expected = static_cast<double>(reference(Pointwise::gelu_tanh_mul, x, y));
+        ASSERT_NEAR(out.data<float>()[(i * 9 + j) * 5 + k], expected, 1e-6);
+      }
+}
+
+TEST(Pointwise, CallTakesScalarsAndEmptyTensors) {
+  const Attrs attrs;
+  const Tensor scalars[] = {full({}, 2.0), full({}, -3.0)}, none[] = {empty({0, 4}), empty({1, 4})};
+  Tensor product = empty({}), nothing = empty({0, 4});
+  run_pointwise({Op::mul, attrs, scalars, product});
+  EXPECT_EQ(product.item(), -6.0);
+  EXPECT_EQ(run_pointwise({Op::add, attrs, none, nothing}).threads, 1);
+}
+
+TEST(Pointwise, CallRefusesAnActivationOfIntegers) {
+  const Attrs attrs;
+  const Tensor inputs[] = {zeros({3}, {.dtype = DType::i32})};
+  Tensor out = zeros({3}, {.dtype = DType::i32});
+  EXPECT_THROW(run_pointwise({Op::silu, attrs, inputs, out}), Error);
+}
+
 }  // namespace
 }  // namespace epilogue::cpu

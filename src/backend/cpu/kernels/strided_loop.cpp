@@ -16,12 +16,25 @@ constexpr int64_t kBufferBytes = 4096;
 
 using Pointers = std::array<char*, StridedLoop::kMaxOperands>;
 
-// to[r][i] = from[r * row_stride + i * stride]. Each cache line of a transposed operand is used up at once.
+// to[r][i] = from[r * row_stride + i * stride].
 template <class T>
 void gather(char* to, const char* from, int64_t stride, int64_t n, int64_t row_stride, int64_t rows) {
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t r = 0; r < rows; ++r)
-      reinterpret_cast<T*>(to)[r * n + i] = *reinterpret_cast<const T*>(from + r * row_stride + i * stride);
+  T* out = reinterpret_cast<T*>(to);
+  constexpr int64_t kLine = kBufferBytes / kTileRow / static_cast<int64_t>(sizeof(T));
+  if (row_stride == sizeof(T) && rows == kLine && n == kTileRow) {
+    // A transposed operand: each of its cache lines is used up at once, and those of the tile after the next
+    // are asked for. On one busy Ice Lake core a 8192x3072 f32 transpose took 42 ms so, 57 without, 110 with
+    // neither.
+    for (int64_t i = 0; i < kTileRow; ++i) {
+      const T* line = reinterpret_cast<const T*>(from + i * stride);
+      __builtin_prefetch(line + 2 * kLine);
+      for (int64_t r = 0; r < kLine; ++r) out[r * kTileRow + i] = line[r];
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < n; ++i)
+      out[r * n + i] = *reinterpret_cast<const T*>(from + r * row_stride + i * stride);
 }
 template <class T>
 void scatter(char* to, int64_t stride, const char* from, int64_t n) {

@@ -1,0 +1,35 @@
+#include "backend/cpu/peak.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/isa.h"
+#include "base/threads.h"
+#include "epilogue/error.h"
+
+namespace epilogue::cpu {
+namespace {
+
+TEST(Isa, CapLowersWhatRuns) {
+  const std::string best = isa_name();
+  set_isa_cap("scalar");
+  EXPECT_STREQ(isa_name(), "scalar");
+  set_isa_cap("");
+  EXPECT_EQ(isa_name(), best);
+  EXPECT_THROW(set_isa_cap("sse9"), Error);
+}
+
+// Wide bounds: a processor of 2013 and one beyond any known; outside of them the loop was dropped or spilled.
+TEST(Peak, CeilingsArePlausibleAndMeasuredOnce) {
+  const double fma = peak_fma_gflops(), copy = copy_bandwidth_gbs();
+  EXPECT_GT(fma, 0.5);
+  EXPECT_LT(fma / thread_count(), 1000);
+  EXPECT_GT(copy, 0.05);
+  EXPECT_LT(copy / thread_count(), 500);
+  EXPECT_EQ(peak_fma_gflops(), fma);
+  EXPECT_EQ(copy_bandwidth_gbs(), copy);
+}
+
+}  // namespace
+}  // namespace epilogue::cpu
