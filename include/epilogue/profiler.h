@@ -60,7 +60,9 @@ struct OpStats {
   int64_t cpu_memory = 0, self_cpu_memory = 0;  // bytes allocated less bytes freed
   int64_t device_memory = 0, self_device_memory = 0;
   int64_t flops = 0;
-  bool is_kernel = false;  // a device kernel's own row
+  int64_t bytes = 0;           // moved by its CPU kernels
+  bool is_kernel = false;      // the row of a device's kernel, copy or range
+  bool is_annotation = false;  // of a range (record_function, ProfilerStep*)
 };
 
 struct TableOptions {

@@ -1,4 +1,4 @@
-// The trace model: what any Kineto trace holds, ours or PyTorch's, kept small (Event is 56 bytes). Knows
+// The trace model: what any Kineto trace holds, ours or PyTorch's, kept small (an Event is 48 bytes). Knows
 // nothing of tensors.
 #pragma once
 
@@ -84,6 +84,7 @@ struct Launch {
   std::array<int32_t, 3> block{};
   int32_t registers_per_thread = 0;
   int32_t shared_bytes = 0;
+  uint32_t graph = 0;  // the CUDA graph whose replay ran it; 0: none
   float occupancy_percent = 0;
   float blocks_per_sm = 0;
   float warps_per_sm = 0;

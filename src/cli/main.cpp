@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "epilogue 0.1.0");
   int exit_code = 0;
   epilogue::cli::add_info(app, exit_code);
+  epilogue::cli::add_trace(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,32 @@
+// How the events of a trace hang together: order, launches, nesting.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "epilogue/trace.h"
+
+namespace epilogue::trace {
+
+inline constexpr uint32_t kNoEvent = UINT32_MAX;
+
+inline bool is_device_work(EventKind kind) {
+  return kind == EventKind::kernel || kind == EventKind::gpu_memcpy || kind == EventKind::gpu_memset;
+}
+inline bool is_runtime_call(EventKind kind) {
+  return kind == EventKind::cuda_runtime || kind == EventKind::cuda_driver;
+}
+
+// Puts the events into the order Trace::events promises. The result does not depend on the order before: what
+// starts and ends together is ordered by its ids, since a parent's are lower.
+void order_events(Trace& trace);
+
+// Counts what does not fit together into Trace::problems: kernels whose launching call is missing, slices of
+// a host thread that overlap without one holding the other. Needs ordered events.
+void count_broken_links(Trace& trace);
+
+// For each event the runtime call that launched it (index into Trace::events), by correlation; kNoEvent for
+// host events and where the call is missing.
+std::vector<uint32_t> launching_calls(const Trace& trace);
+
+}  // namespace epilogue::trace

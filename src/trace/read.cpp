@@ -1,0 +1,386 @@
+// The stream is read in windows. A window is cut before its last event that may be incomplete and then is,
+// between brackets, a JSON array that simdjson's On-Demand parser walks in place. The cut is looked for from
+// the end as
+// `} , {`, which a string or an argument may also hold; then simdjson finds the array broken, and the event
+// in question is taken alone.
+#include <algorithm>
+#include <cctype>
+
+#include <simdjson.h>
+
+#include "base/check.h"
+#include "epilogue/trace.h"
+#include "trace/event_parser.h"
+#include "trace/links.h"
+#include "trace/numbers.h"
+#include "trace/stream.h"
+#include "trace/window.h"
+
+namespace epilogue::trace {
+namespace {
+
+using simdjson::error_code;
+using simdjson::SUCCESS;
+
+constexpr size_t kNone = std::string_view::npos;
+constexpr size_t kLargestEvent = size_t{64} << 20;
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+size_t skip_space(std::string_view text, size_t at) {
+  while (at < text.size() && is_space(text[at])) ++at;
+  return at;
+}
+
+// Where the value at `at` ends; kNone when the text ends first.
+size_t skip_value(std::string_view text, size_t at) {
+  int depth = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        if (text[at] == '\\') ++at;
+      if (at >= text.size()) return kNone;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '}' || c == ']') && --depth <= 0) {
+      return depth < 0 ? at : at + 1;
+    } else if (c == ',' && depth == 0) {
+      return at;
+    }
+    if (depth == 0 && c == '"') return at + 1;
+  }
+  return kNone;
+}
+
+// The comma of the last `} , {`, or kNone.
+size_t last_cut(std::string_view text) {
+  for (size_t at = text.rfind('{'); at != kNone && at > 0; at = text.rfind('{', at - 1)) {
+    size_t comma = at - 1;
+    while (comma > 0 && is_space(text[comma])) --comma;
+    if (text[comma] != ',') continue;
+    size_t brace = comma;
+    do {
+      if (brace == 0) return kNone;
+      --brace;
+    } while (is_space(text[brace]));
+    if (text[brace] == '}') return comma;
+  }
+  return kNone;
+}
+
+// Just after the next `}` that is followed by `, {` or `]`; kNone when there is none.
+size_t next_event_end(std::string_view text, size_t from) {
+  for (size_t at = text.find('}', from); at != kNone; at = text.find('}', at + 1)) {
+    size_t next = skip_space(text, at + 1);
+    if (next >= text.size()) return kNone;
+    if (text[next] == ']') return at + 1;
+    if (text[next] != ',') continue;
+    next = skip_space(text, next + 1);
+    if (next < text.size() && text[next] == '{') return at + 1;
+  }
+  return kNone;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path)
+      : path_(path), source_(open_source(path)), window_(*source_), events_(trace_) {
+    trace_.source = path;
+  }
+
+  Trace read() {
+    EP_CHECK(!window_.text().empty(), "{}: is empty, expected a Kineto trace", path_);
+    find_events();
+    while (!ended_ && read_window()) {
+    }
+    if (ended_) read_tail();
+    if (!source_->damage().empty()) events_.count_problem(source_->damage());
+    events_.finish();
+    order_events(trace_);
+    count_broken_links(trace_);
+    return std::move(trace_);
+  }
+
+ private:
+  // Consumes up to the first event, and takes the metadata before it.
+  void find_events() {
+    size_t at = skip_space(window_.text(), 0);
+    if (window_.text().substr(at, 3) == "\xEF\xBB\xBF") at = skip_space(window_.text(), at + 3);
+    const char first = at < window_.text().size() ? window_.text()[at] : '\0';
+    EP_CHECK(first == '{' || first == '[', "{}: is no JSON, expected a Kineto trace", path_);
+    if (first == '[') return window_.consume(at + 1);
+    window_.consume(at);
+    at = 1;
+    for (;;) {
+      const size_t key = skip_space(window_.text(), at);
+      const size_t next = skip_member(key);
+      if (next == kNone) {
+        EP_CHECK(!window_.at_end(), "{}: ends before its traceEvents, expected a Kineto trace", path_);
+        window_.fill();
+        continue;
+      }
+      if (found_events_) {
+        std::string header(window_.text().substr(0, key));
+        header.erase(std::min(header.find_last_not_of(" \n\r\t,") + 1, header.size()));
+        read_metadata(header += '}');
+        return window_.consume(next);
+      }
+      at = next;
+    }
+  }
+
+  // The member of the top-level object at `key`: where the next one starts, or, for traceEvents, its first
+  // event. kNone when the text ends first.
+  size_t skip_member(size_t key) {
+    const std::string_view text = window_.text();
+    if (key >= text.size()) return kNone;
+    EP_CHECK(text[key] == '"', "{}: has no traceEvents, expected a Kineto trace", path_);
+    const size_t key_end = skip_value(text, key);
+    if (key_end == kNone) return kNone;
+    size_t at = skip_space(text, key_end);
+    if (at >= text.size()) return kNone;
+    EP_CHECK(text[at] == ':', "{}: is no JSON, expected a Kineto trace", path_);
+    at = skip_space(text, at + 1);
+    if (text.substr(key, key_end - key) == "\"traceEvents\"") {
+      if (at >= text.size()) return kNone;
+      EP_CHECK(text[at] == '[', "{}: its traceEvents are no array, expected a Kineto trace", path_);
+      found_events_ = true;
+      return at + 1;
+    }
+    at = skip_value(text, at);
+    if (at != kNone) at = skip_space(text, at);
+    if (at == kNone || at >= text.size()) return kNone;
+    EP_CHECK(text[at] == ',', "{}: has no traceEvents, expected a Kineto trace", path_);
+    return at + 1;
+  }
+
+  // Reads the window's events and moves it on. False when the stream has ended.
+  bool read_window() {
+    const size_t cut = last_cut(window_.text());
+    if (cut == kNone || cut == 0) return read_rest();
+    const size_t behind_cut = window_.text().size() - cut;
+    if (!read_array(cut))
+      while (!ended_ && window_.text().size() > behind_cut) read_one();
+    if (!ended_ && !window_.at_end()) window_.fill();
+    return true;
+  }
+
+  // No cut in sight: a large event, or the last one.
+  bool read_rest() {
+    if (!window_.at_end()) {
+      if (window_.text().size() < kLargestEvent) {
+        window_.fill();
+        return true;
+      }
+      events_.count_problem("bytes in which no event could be told",
+                            static_cast<int64_t>(window_.text().size()));
+      window_.consume(window_.text().size());
+      window_.fill();
+      return true;
+    }
+    read_one();
+    return !window_.text().empty();
+  }
+
+  // The events before the cut, all at once. False when the JSON is broken: the window then starts at the
+  // event that is.
+  bool read_array(size_t cut) {
+    char* begin = window_.begin();
+    begin[-1] = '[';
+    begin[cut] = ']';
+    simdjson::ondemand::document document;
+    simdjson::ondemand::array array;
+    error_code error =
+        parser_.iterate(begin - 1, cut + 2, cut + 2 + simdjson::SIMDJSON_PADDING).get(document);
+    if (!error) error = document.get_array().get(array);
+    const char* reached = begin;
+    if (!error) {
+      for (auto element : array) {
+        const char* here = nullptr;
+        simdjson::ondemand::object event;
+        error = element.current_location().get(here);
+        if (!error) reached = here;
+        if (!error) error = element.get_object().get(event);
+        if (!error) error = events_.add(event);
+        if (error) break;
+      }
+    }
+    begin[cut] = ',';
+    if (error) {
+      window_.consume(static_cast<size_t>(reached - begin));
+      return false;
+    }
+    const char* behind = nullptr;  // inside the window when the array ends before the cut
+    if (document.current_location().get(behind) == SUCCESS) {
+      ended_ = true;
+      window_.consume(static_cast<size_t>(behind - begin));
+    } else {
+      window_.consume(cut + 1);
+    }
+    return true;
+  }
+
+  // The next event alone; what cannot be read is counted and passed over.
+  void read_one() {
+    std::string_view text = window_.text();
+    const size_t start = skip_space(text, 0);
+    if (start < text.size() && text[start] == ',') return window_.consume(start + 1);
+    if (start < text.size() && text[start] == ']') {
+      ended_ = true;
+      return window_.consume(start + 1);
+    }
+    if (start == text.size()) {
+      events_.count_problem("file ends inside its events");
+      return window_.consume(text.size());
+    }
+    if (text[start] != '{') {
+      events_.count_problem("unreadable stretches between events");
+      return window_.consume(std::min({text.find('{', start), text.find(']', start), text.size()}));
+    }
+    window_.consume(start);
+    read_object();
+  }
+
+  // The window starts at an event's brace. A string or an argument may hold what looks like the event's end,
+  // hence the further tries.
+  void read_object() {
+    constexpr int kTries = 16;
+    const std::string_view text = window_.text();
+    const size_t first_end = next_event_end(text, 0);
+    size_t end = first_end;
+    for (int i = 0; i < kTries && end != kNone; ++i, end = next_event_end(text, end)) {
+      simdjson::ondemand::document document;
+      simdjson::ondemand::object event;
+      error_code error =
+          parser_.iterate(window_.begin(), end, end + simdjson::SIMDJSON_PADDING).get(document);
+      if (!error) error = document.get_object().get(event);
+      if (!error) error = events_.add(event);
+      if (!error) return window_.consume(end);
+    }
+    if (end == kNone && !window_.at_end() && text.size() < kLargestEvent) return window_.fill();
+    events_.count_problem(first_end == kNone ? "file ends inside an event"
+                                             : "events that are no JSON (left out)");
+    window_.consume(first_end == kNone ? text.size() : first_end);
+  }
+
+  // What follows the events.
+  void read_tail() {
+    while (!window_.at_end() && window_.text().size() < kLargestEvent) window_.fill();
+    std::string_view text = window_.text();
+    size_t at = skip_space(text, 0);
+    if (!found_events_) return;  // a bare array
+    if (at < text.size() && text[at] == ',') at = skip_space(text, at + 1);
+    if (at == text.size()) return events_.count_problem("file ends before its closing brace");
+    if (text[at] != '}') read_metadata(fmt::format("{{{}", text.substr(at)));
+  }
+
+  void read_metadata(const std::string& object) {
+    simdjson::padded_string padded(object);
+    simdjson::ondemand::document document;
+    simdjson::ondemand::object members;
+    error_code error = parser_.iterate(padded).get(document);
+    if (!error) error = document.get_object().get(members);
+    if (!error) error = read_members(members);
+    if (error) events_.count_problem("metadata that is no JSON");
+  }
+
+  error_code read_members(simdjson::ondemand::object members) {
+    for (auto member : members) {
+      std::string_view key, token;
+      simdjson::ondemand::value value;
+      error_code error = member.unescaped_key().get(key);
+      if (!error) error = member.value().get(value);
+      if (!error && key == "deviceProperties") {
+        error = read_devices(value);
+        if (error) return error;
+        continue;
+      }
+      if (!error) error = raw_json(value, token);
+      if (error) return error;
+      if (key == "baseTimeNanoseconds")
+        trace_.base_ns = parse_int(token).value_or(0);
+      else if (key != "schemaVersion" && key != "displayTimeUnit" && key != "traceName")
+        trace_.metadata.emplace_back(key, token);
+    }
+    return SUCCESS;
+  }
+
+  static error_code raw_json(simdjson::ondemand::value& value, std::string_view& text) {
+    const char first = value.raw_json_token().front();
+    error_code error = SUCCESS;
+    if (first == '{') {
+      simdjson::ondemand::object object;
+      error = value.get_object().get(object);
+      if (!error) error = object.raw_json().get(text);
+    } else if (first == '[') {
+      simdjson::ondemand::array array;
+      error = value.get_array().get(array);
+      if (!error) error = array.raw_json().get(text);
+    } else {
+      text = value.raw_json_token();
+    }
+    text = text.substr(0, text.find_last_not_of(" \n\r\t") + 1);
+    return error;
+  }
+
+  error_code read_devices(simdjson::ondemand::value& value) {
+    simdjson::ondemand::array devices;
+    if (const error_code error = value.get_array().get(devices)) return error;
+    for (auto element : devices) {
+      simdjson::ondemand::object members;
+      if (const error_code error = element.get_object().get(members)) return error;
+      if (const error_code error = read_device(members, trace_.devices.emplace_back())) return error;
+    }
+    return SUCCESS;
+  }
+
+  static error_code read_device(simdjson::ondemand::object members, DeviceProperties& device) {
+    for (auto member : members) {
+      std::string_view key, text;
+      simdjson::ondemand::value value;
+      error_code error = member.unescaped_key().get(key);
+      if (!error) error = member.value().get(value);
+      if (error) return error;
+      if (key == "name") {
+        if (value.get_string().get(text) == SUCCESS) device.name = text;
+        continue;
+      }
+      const int64_t number = parse_int(trim_right(value.raw_json_token())).value_or(0);
+      const auto small = static_cast<int32_t>(number);
+      if (key == "id") device.id = small;
+      if (key == "totalGlobalMem") device.total_memory = number;
+      if (key == "computeMajor") device.compute_major = small;
+      if (key == "computeMinor") device.compute_minor = small;
+      if (key == "maxThreadsPerBlock") device.max_threads_per_block = small;
+      if (key == "maxThreadsPerMultiprocessor") device.max_threads_per_multiprocessor = small;
+      if (key == "regsPerBlock") device.registers_per_block = small;
+      if (key == "warpSize") device.warp_size = small;
+      if (key == "sharedMemPerBlock") device.shared_per_block = number;
+      if (key == "numSms") device.multiprocessors = small;
+      if (key == "regsPerMultiprocessor") device.registers_per_multiprocessor = number;
+      if (key == "sharedMemPerBlockOptin") device.shared_per_block_optin = number;
+      if (key == "sharedMemPerMultiprocessor") device.shared_per_multiprocessor = number;
+    }
+    return SUCCESS;
+  }
+
+  static std::string_view trim_right(std::string_view text) {
+    return text.substr(0, text.find_last_not_of(" \n\r\t") + 1);
+  }
+
+  std::string path_;
+  Trace trace_;
+  std::unique_ptr<ByteSource> source_;
+  Window window_;
+  EventParser events_;
+  simdjson::ondemand::parser parser_;
+  bool found_events_ = false;  // as a member, not as a bare array
+  bool ended_ = false;         // the array of events was closed
+};
+
+}  // namespace
+
+Trace read_trace(const std::string& path) { return Reader(path).read(); }
+
+}  // namespace epilogue::trace

@@ -1,0 +1,28 @@
+#include "trace/window.h"
+
+#include <cstring>
+
+#include <simdjson.h>
+
+namespace epilogue::trace {
+
+Window::Window(ByteSource& source, size_t size)
+    : source_(source), buffer_(1 + size + simdjson::SIMDJSON_PADDING) {
+  fill();
+}
+
+void Window::fill() {
+  std::memmove(buffer_.data() + 1, begin(), end_ - begin_);
+  end_ -= begin_ - 1;
+  begin_ = 1;
+  size_t room = buffer_.size() - simdjson::SIMDJSON_PADDING - end_;
+  if (room < buffer_.size() / 2) {
+    buffer_.resize(buffer_.size() * 2);
+    room = buffer_.size() - simdjson::SIMDJSON_PADDING - end_;
+  }
+  const size_t got = source_.read(buffer_.data() + end_, room);
+  end_ += got;
+  at_end_ = got < room;
+}
+
+}  // namespace epilogue::trace
