@@ -81,17 +81,19 @@ struct KeyAverages {
 };
 
 struct ProfilerOptions {
-  std::optional<Schedule> schedule;  // without one, everything between start() and stop()
+  std::optional<Schedule> schedule = {};  // without one, everything between start() and stop()
   bool record_shapes = false;
   bool profile_memory = false;
   bool with_flops = false;
   size_t max_events_per_thread = size_t{1} << 20;  // past it events are dropped, counted and shown
-  std::function<void(class Profiler&)>
-      on_trace_ready;  // called by step() or stop() when a window is complete
+  // Called by step() or stop() when a window is complete, while nothing records. What it throws comes out of
+  // them, after the profiler has moved on to its next step.
+  std::function<void(class Profiler&)> on_trace_ready = {};
 };
 
-// One may record at a time; start() throws Error while another does. start, step and stop are called from one
-// thread; the events come from all.
+// One may run at a time; start() throws Error while another does. start, step and stop are called from one
+// thread; the events come from all. step and stop throw Error unless it runs. With a schedule each recorded
+// step is a range "ProfilerStep#N", N counted from start().
 class Profiler {
  public:
   explicit Profiler(ProfilerOptions options = {});
@@ -103,7 +105,7 @@ class Profiler {
   void step();
   void stop();
 
-  // The last complete window.
+  // The last complete window; Error while there is none.
   const trace::Trace& trace() const;
   KeyAverages key_averages(bool group_by_shape = false) const;
   void export_chrome_trace(const std::string& path) const;  // Kineto's JSON, gzip for ".gz"

@@ -11,19 +11,20 @@ std::atomic<uint32_t> recording{0};
 
 namespace {
 
-// Adds what describes `slot` to this thread's arena. Without memory the event stays, less told.
+// Calls make(this thread's buffer) to describe an event. Without memory the event stays, less told.
 template <class Make>
-void attach(Slot* slot, Make make) {
-  if (!slot) return;
+void describe(Make make) {
+  ThreadBuffer* buffer = this_thread_buffer();
+  if (!buffer) return;
   try {
-    make(*this_thread_buffer());
+    make(*buffer);
   } catch (const std::bad_alloc&) {
   }
 }
 
 template <class Detail>
 void attach_detail(Slot* slot, const Detail& detail) {
-  attach(slot, [&](ThreadBuffer& buffer) {
+  describe([&](ThreadBuffer& buffer) {
     slot->detail.store(new (buffer.allocate(sizeof(Detail))) Detail(detail), std::memory_order_release);
   });
 }
@@ -40,7 +41,8 @@ void close_event(Slot* slot) {
 }
 
 void set_inputs(Slot* slot, std::span<const Tensor> inputs) {
-  attach(slot, [&](ThreadBuffer& buffer) {
+  if (!slot || slot->kind != trace::EventKind::cpu_op) return;
+  describe([&](ThreadBuffer& buffer) {
     auto* words = static_cast<int64_t*>(buffer.allocate(encoded_words(inputs) * sizeof(int64_t)));
     encode_inputs(inputs, words);
     slot->detail.store(words, std::memory_order_release);
@@ -48,19 +50,21 @@ void set_inputs(Slot* slot, std::span<const Tensor> inputs) {
 }
 
 void set_name(Slot* slot, std::string_view name) {
-  attach(slot,
-         [&](ThreadBuffer& buffer) { slot->name.store(buffer.copy_text(name), std::memory_order_release); });
+  if (!slot) return;
+  describe(
+      [&](ThreadBuffer& buffer) { slot->name.store(buffer.copy_text(name), std::memory_order_release); });
 }
 
 void set_work(Slot* slot, int64_t flops, int64_t bytes, int threads) {
-  const bool with_flops = (recording_now() & kRecordFlops) != 0;
-  attach_detail(slot, trace::Work{.flops = with_flops ? flops : 0, .bytes = bytes, .threads = threads});
+  if (!slot || slot->kind != trace::EventKind::cpu_kernel) return;
+  attach_detail(slot, trace::Work{.flops = flops, .bytes = bytes, .threads = threads});
 }
 
 void record_memory(Device device, const void* address, int64_t bytes, int64_t total_allocated,
                    int64_t total_reserved) {
   if ((recording_now() & kRecordMemory) == 0) return;
   Slot* slot = open_event(trace::EventKind::memory, "[memory]");
+  if (!slot) return;
   attach_detail(slot, trace::Memory{.bytes = bytes,
                                     .total_allocated = total_allocated,
                                     .total_reserved = total_reserved,

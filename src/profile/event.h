@@ -22,8 +22,7 @@ Slot* open_event(trace::EventKind kind, std::string_view name);
 // The rest takes a slot that open_event gave this thread, until close_event; null is ignored. A slot outlives
 // its window: one closed too late is simply not seen.
 void close_event(Slot* slot);
-void set_inputs(Slot* slot,
-                std::span<const Tensor> inputs);   // dims, strides and types, as record_shapes shows them
+void set_inputs(Slot* slot, std::span<const Tensor> inputs);  // a cpu_op's: dims, strides and types
 void set_name(Slot* slot, std::string_view name);  // once the name is known: a kernel's, after it was chosen
 void set_work(Slot* slot, int64_t flops, int64_t bytes, int threads);  // a cpu_kernel's
 // An allocation (bytes > 0) or a free (bytes < 0) and the totals after it; nothing without kRecordMemory.

@@ -1,0 +1,114 @@
+#include "epilogue/profiler.h"
+
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "profile/event.h"
+#include "profile/window.h"
+
+namespace epilogue {
+namespace {
+
+std::atomic<const Profiler*> running_profiler{nullptr};
+
+bool records(ProfilerAction action) {
+  return action == ProfilerAction::record || action == ProfilerAction::record_and_save;
+}
+
+}  // namespace
+
+struct Profiler::Impl {
+  ProfilerOptions options;
+  int64_t step = 0;
+  ProfilerAction action = ProfilerAction::none;
+  std::optional<profile::Window> window;
+  profile::Slot* step_event = nullptr;
+  std::optional<profile::WindowResult> last;
+
+  ProfilerAction action_now() const {
+    return options.schedule ? options.schedule->action(step) : ProfilerAction::record;
+  }
+
+  void close_step() { profile::close_event(std::exchange(step_event, nullptr)); }
+
+  // The warm-up records too, into a window that is thrown away: it touches the buffers' memory.
+  void enter(ProfilerAction next) {
+    const bool recorded = records(std::exchange(action, next));
+    if (next == ProfilerAction::none || (records(next) && !recorded)) window.reset();
+    if (next != ProfilerAction::none && !window) window.emplace(options);
+    if (records(next) && options.schedule)
+      step_event =
+          profile::open_event(trace::EventKind::user_annotation, fmt::format("ProfilerStep#{}", step));
+  }
+
+  void finish_window() {
+    last = window->finish();
+    window.reset();
+  }
+
+  const profile::WindowResult& complete(const char* what) const {
+    EP_CHECK(last, "Profiler::{}: no window is complete yet", what);
+    return *last;
+  }
+};
+
+Profiler::Profiler(ProfilerOptions options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+}
+
+Profiler::~Profiler() {
+  if (running_profiler.load() != this) return;
+  impl_->close_step();
+  impl_->window.reset();
+  running_profiler.store(nullptr);
+}
+
+void Profiler::start() {
+  impl_->step = 0;
+  const ProfilerAction first = impl_->action_now();
+  const Profiler* running = nullptr;
+  EP_CHECK(running_profiler.compare_exchange_strong(running, this),
+           "Profiler::start: {} is running already, stop it first",
+           running == this ? "this profiler" : "another profiler");
+  impl_->action = ProfilerAction::none;
+  impl_->enter(first);
+}
+
+void Profiler::step() {
+  EP_CHECK(running_profiler.load() == this, "Profiler::step: the profiler is not running, start it first");
+  impl_->close_step();
+  const bool ready = impl_->action == ProfilerAction::record_and_save;
+  if (ready) impl_->finish_window();
+  ++impl_->step;
+  std::exception_ptr error;
+  if (ready && impl_->options.on_trace_ready) {
+    try {
+      impl_->options.on_trace_ready(*this);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (running_profiler.load() == this) impl_->enter(impl_->action_now());  // the callback may have stopped it
+  if (error) std::rethrow_exception(error);
+}
+
+void Profiler::stop() {
+  EP_CHECK(running_profiler.load() == this, "Profiler::stop: the profiler is not running, start it first");
+  impl_->close_step();
+  const bool ready = impl_->window && records(impl_->action);
+  if (ready) impl_->finish_window();
+  impl_->window.reset();
+  running_profiler.store(nullptr);
+  if (ready && impl_->options.on_trace_ready) impl_->options.on_trace_ready(*this);
+}
+
+const trace::Trace& Profiler::trace() const { return impl_->complete("trace").trace; }
+
+int64_t Profiler::dropped() const { return impl_->complete("dropped").dropped; }
+
+}  // namespace epilogue

@@ -1,0 +1,167 @@
+#include "epilogue/profiler.h"
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace epilogue {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::string> names(const Profiler& profiler) {
+  std::vector<std::string> names;
+  for (const trace::Event& event : profiler.trace().events) names.emplace_back(profiler.trace().name(event));
+  return names;
+}
+
+std::string start_error(Profiler& profiler) {
+  try {
+    profiler.start();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Profiler, RangeWithoutProfilerRecordsNothing) {
+  { Range before("before"); }
+  Profiler profiler;
+  profiler.start();
+  profiler.stop();
+  { Range after("after"); }
+  EXPECT_THAT(names(profiler), IsEmpty());
+}
+
+TEST(Profiler, WithoutScheduleOneWindowFromStartToStop) {
+  int ready = 0;
+  Profiler profiler({.on_trace_ready = [&](Profiler&) { ++ready; }});
+  profiler.start();
+  { Range a("a"); }
+  profiler.step();
+  { Range b("b"); }
+  EXPECT_EQ(ready, 0);
+  profiler.stop();
+  EXPECT_EQ(ready, 1);
+  EXPECT_THAT(names(profiler), ElementsAre("a", "b"));
+}
+
+TEST(Profiler, ScheduledWindowsHoldTheirOwnStepsAlone) {
+  std::vector<std::vector<std::string>> windows;
+  Profiler profiler({.schedule = Schedule{.wait = 1, .warmup = 1, .active = 2, .repeat = 2, .skip_first = 1},
+                     .on_trace_ready = [&](Profiler& p) { windows.push_back(names(p)); }});
+  profiler.start();
+  for (int step = 0; step < 12; ++step) {
+    { Range range(fmt::format("work{}", step)); }
+    profiler.step();
+  }
+  profiler.stop();
+  EXPECT_THAT(windows, ElementsAre(ElementsAre("ProfilerStep#3", "work3", "ProfilerStep#4", "work4"),
+                                   ElementsAre("ProfilerStep#7", "work7", "ProfilerStep#8", "work8")));
+}
+
+TEST(Profiler, AdjacentWindowsCutAtTheStep) {
+  std::vector<std::vector<std::string>> windows;
+  Profiler profiler({.schedule = Schedule{.active = 1},
+                     .on_trace_ready = [&](Profiler& p) { windows.push_back(names(p)); }});
+  profiler.start();
+  { Range range("first"); }
+  profiler.step();
+  { Range range("second"); }
+  profiler.stop();
+  EXPECT_THAT(windows,
+              ElementsAre(ElementsAre("ProfilerStep#0", "first"), ElementsAre("ProfilerStep#1", "second")));
+}
+
+TEST(Profiler, StopInTheMiddleOfAWindowSavesIt) {
+  int ready = 0;
+  Profiler profiler({.schedule = Schedule{.active = 5}, .on_trace_ready = [&](Profiler&) { ++ready; }});
+  profiler.start();
+  profiler.step();
+  profiler.stop();
+  EXPECT_EQ(ready, 1);
+  EXPECT_THAT(names(profiler), ElementsAre("ProfilerStep#0", "ProfilerStep#1"));
+}
+
+TEST(Profiler, StopWhileWarmingUpSavesNothing) {
+  int ready = 0;
+  Profiler profiler({.schedule = Schedule{.warmup = 2}, .on_trace_ready = [&](Profiler&) { ++ready; }});
+  profiler.start();
+  profiler.stop();
+  EXPECT_EQ(ready, 0);
+  EXPECT_THROW(profiler.trace(), Error);
+}
+
+TEST(Profiler, OnlyOneRunsAtATime) {
+  Profiler first, second;
+  first.start();
+  EXPECT_THAT(start_error(second), HasSubstr("another profiler is running"));
+  EXPECT_THAT(start_error(first), HasSubstr("this profiler is running"));
+  first.stop();
+  EXPECT_EQ(start_error(second), "");
+}  // ~Profiler stops the second
+
+TEST(Profiler, DestructionStopsWithoutCallback) {
+  int ready = 0;
+  {
+    Profiler profiler({.on_trace_ready = [&](Profiler&) { ++ready; }});
+    profiler.start();
+  }
+  EXPECT_EQ(ready, 0);
+  EXPECT_EQ(profile::recording.load(), 0u);
+  Profiler next;
+  EXPECT_EQ(start_error(next), "");
+}
+
+TEST(Profiler, StepAndStopNeedAStart) {
+  Profiler profiler;
+  EXPECT_THROW(profiler.step(), Error);
+  EXPECT_THROW(profiler.stop(), Error);
+}
+
+TEST(Profiler, BadScheduleThrowsAndLeavesRoomForTheNext) {
+  Profiler bad({.schedule = Schedule{.active = 0}});
+  EXPECT_THROW(bad.start(), Error);
+  Profiler good;
+  EXPECT_EQ(start_error(good), "");
+}
+
+TEST(Profiler, ThrowingCallbackDoesNotDisturbTheNextWindow) {
+  int ready = 0;
+  Profiler profiler({.schedule = Schedule{.active = 1, .repeat = 2}, .on_trace_ready = [&](Profiler&) {
+                       if (++ready == 1) throw std::runtime_error("disk full");
+                     }});
+  profiler.start();
+  EXPECT_THROW(profiler.step(), std::runtime_error);
+  profiler.step();
+  profiler.stop();
+  EXPECT_EQ(ready, 2);
+  EXPECT_THAT(names(profiler), ElementsAre("ProfilerStep#1"));
+}
+
+TEST(Profiler, CallbackMayStopTheProfiler) {
+  Profiler profiler({.schedule = Schedule{.active = 1}, .on_trace_ready = [](Profiler& p) { p.stop(); }});
+  profiler.start();
+  profiler.step();
+  EXPECT_EQ(profile::recording.load(), 0u);
+  EXPECT_THROW(profiler.step(), Error);
+}
+
+TEST(Profiler, StartsAgainFromStepZero) {
+  Profiler profiler({.schedule = Schedule{.active = 2}});
+  for (int round = 0; round < 2; ++round) {
+    profiler.start();
+    profiler.step();
+    profiler.stop();
+    EXPECT_THAT(names(profiler), ElementsAre("ProfilerStep#0", "ProfilerStep#1"));
+  }
+}
+
+}  // namespace
+}  // namespace epilogue
