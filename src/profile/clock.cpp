@@ -46,10 +46,11 @@ ClockReading read_clocks() {
   return best;
 }
 
-double ns_per_tick(const ClockReading& now) {
-  if (!has_invariant_tsc || now.ticks <= at_load.ticks) return 1.0;
-  return static_cast<double>(now.steady_ns - at_load.steady_ns) /
-         static_cast<double>(now.ticks - at_load.ticks);
+double ns_per_tick(const ClockReading& begin, const ClockReading& end) {
+  constexpr int64_t kLongEnoughNs = 10'000'000;
+  const ClockReading& from = end.steady_ns - begin.steady_ns >= kLongEnoughNs ? begin : at_load;
+  if (!has_invariant_tsc || end.ticks <= from.ticks) return 1.0;
+  return static_cast<double>(end.steady_ns - from.steady_ns) / static_cast<double>(end.ticks - from.ticks);
 }
 
 }  // namespace epilogue::profile

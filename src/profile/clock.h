@@ -28,8 +28,8 @@ struct ClockReading {
 };
 ClockReading read_clocks();
 
-// The nanoseconds one tick takes, from the library's load to `now`: the longer the base, the smaller the
-// error of the two readings (tens of nanoseconds).
-double ns_per_tick(const ClockReading& now);
+// The nanoseconds one tick takes, measured over the window; over the time since the library was loaded where
+// the window is too short for it (a reading is good to tens of nanoseconds).
+double ns_per_tick(const ClockReading& begin, const ClockReading& end);
 
 }  // namespace epilogue::profile

@@ -26,7 +26,10 @@ using trace::EventKind;
 class TraceBuilder {
  public:
   TraceBuilder(uint32_t flags, const ClockReading& begin, const ClockReading& end)
-      : flags_(flags), begin_ticks_(begin.ticks), end_ticks_(end.ticks), ns_per_tick_(ns_per_tick(end)) {
+      : flags_(flags),
+        begin_ticks_(begin.ticks),
+        end_ticks_(end.ticks),
+        ns_per_tick_(ns_per_tick(begin, end)) {
     trace_.source = fmt::format("epilogue, process {}", getpid());
     trace_.base_ns = begin.unix_ns;
   }
@@ -63,6 +66,10 @@ class TraceBuilder {
   void add_event(const Slot& slot) {
     if (slot.start > end_ticks_) return;  // of a thread that had not yet seen the end
     const uint64_t closed = slot.end.load(std::memory_order_acquire);
+    if (slot.kind == EventKind::memory && !slot.detail.load(std::memory_order_acquire)) {
+      dropped_ += closed != 0;  // otherwise it was being written when the window ended
+      return;
+    }
     const bool cut = closed == 0 || closed > end_ticks_;
     if (cut && slot.kind == EventKind::cpu_op) ++cut_ops_;
     const int64_t start_ns = to_ns(slot.start);
