@@ -39,6 +39,12 @@ void range_on(benchmark::State& state) {
 }
 BENCHMARK(range_on);
 
+void op_scope_with_shapes_on(benchmark::State& state) {
+  const std::array inputs = {empty({1, 32}), empty({64, 32}), empty({64})};
+  record_in_windows(state, {.record_shapes = true}, [&] { OpScope op("ep::linear", inputs); });
+}
+BENCHMARK(op_scope_with_shapes_on);
+
 void collect_window(benchmark::State& state) {
   while (state.KeepRunningBatch(kEvents)) {
     state.PauseTiming();

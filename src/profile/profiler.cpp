@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "profile/event.h"
 #include "profile/window.h"
+#include "trace/op_table.h"
 
 namespace epilogue {
 namespace {
@@ -108,6 +109,18 @@ void Profiler::stop() {
 }
 
 const trace::Trace& Profiler::trace() const { return impl_->complete("trace").trace; }
+
+KeyAverages Profiler::key_averages(bool group_by_shape) const {
+  const profile::WindowResult& window = impl_->complete("key_averages");
+  KeyAverages averages = trace::key_averages(
+      window.trace, {.group_by_shape = group_by_shape, .with_flops = impl_->options.with_flops});
+  averages.dropped = window.dropped;
+  return averages;
+}
+
+void Profiler::export_chrome_trace(const std::string& path) const {
+  trace::write_trace(impl_->complete("export_chrome_trace").trace, path);
+}
 
 int64_t Profiler::dropped() const { return impl_->complete("dropped").dropped; }
 

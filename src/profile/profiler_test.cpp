@@ -1,5 +1,6 @@
 #include "epilogue/profiler.h"
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -7,6 +8,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "profile/event.h"
 
 namespace epilogue {
 namespace {
@@ -151,6 +154,51 @@ TEST(Profiler, CallbackMayStopTheProfiler) {
   profiler.step();
   EXPECT_EQ(profile::recording.load(), 0u);
   EXPECT_THROW(profiler.step(), Error);
+}
+
+TEST(Profiler, AveragesAndDropsAreTheWindows) {
+  Profiler profiler({.max_events_per_thread = 5});
+  EXPECT_THROW(profiler.key_averages(), Error);
+  EXPECT_THROW(profiler.dropped(), Error);
+  profiler.start();
+  for (int i = 0; i < 8; ++i) Range range("work");
+  profiler.stop();
+  const KeyAverages averages = profiler.key_averages();
+  ASSERT_EQ(averages.rows.size(), 1u);
+  EXPECT_EQ(averages.rows[0].name, "work");
+  EXPECT_EQ(averages.rows[0].calls, 5);
+  EXPECT_EQ(averages.dropped, 3);
+  EXPECT_EQ(profiler.dropped(), 3);
+}
+
+TEST(Profiler, ExportedTraceReadsBackAsItWas) {
+  Profiler profiler({.schedule = Schedule{.active = 1}, .profile_memory = true});
+  profiler.start();
+  {
+    Range range("a \"quoted\" range");
+    profile::Scope op(trace::EventKind::cpu_op, "ep::mm");
+    profile::Scope kernel(trace::EventKind::cpu_kernel, "gemm");
+    profile::set_work(kernel.slot(), 0, 96, 2);
+    profile::record_memory({}, &profiler, 64, 64, 4096);
+  }
+  profiler.stop();
+  const std::string path = testing::TempDir() + "profiler_test.json.gz";
+  profiler.export_chrome_trace(path);
+  const trace::Trace back = trace::read_trace(path);
+  std::remove(path.c_str());
+  const trace::Trace& made = profiler.trace();
+  ASSERT_EQ(back.events.size(), made.events.size());
+  for (size_t i = 0; i < made.events.size(); ++i) {
+    const trace::Event &expected = made.events[i], &read = back.events[i];
+    EXPECT_EQ(back.name(read), made.name(expected));
+    EXPECT_EQ(read.kind, expected.kind);
+    EXPECT_EQ(read.start_ns + back.base_ns, expected.start_ns + made.base_ns);
+    EXPECT_EQ(read.duration_ns, expected.duration_ns);
+    EXPECT_EQ(read.external_id, expected.external_id);
+  }
+  EXPECT_EQ(back.work, made.work);
+  ASSERT_EQ(back.memories.size(), 1u);
+  EXPECT_EQ(back.memories[0].address, made.memories[0].address);
 }
 
 TEST(Profiler, StartsAgainFromStepZero) {
