@@ -73,7 +73,8 @@ class TraceBuilder {
     const bool cut = closed == 0 || closed > end_ticks_;
     if (cut && slot.kind == EventKind::cpu_op) ++cut_ops_;
     const int64_t start_ns = to_ns(slot.start);
-    const int64_t end_ns = to_ns(cut ? end_ticks_ : closed);
+    const bool instant = slot.kind == EventKind::memory;
+    const int64_t end_ns = instant ? start_ns : to_ns(cut ? end_ticks_ : closed);
     trace_.events.push_back({.start_ns = start_ns,
                              .duration_ns = std::max<int64_t>(end_ns - start_ns, 0),
                              .external_id = external_id(slot, cut ? end_ticks_ : closed),
