@@ -43,10 +43,12 @@ std::atomic<int> configured_threads{0};
 
 }  // namespace
 
+int core_count() { return omp_get_num_procs(); }
+
 int thread_count() {
   int count = configured_threads.load(std::memory_order_relaxed);
   if (count == 0) {
-    count = static_cast<int>(env_int(EnvVar::threads, omp_get_num_procs()));
+    count = static_cast<int>(env_int(EnvVar::threads, core_count()));
     set_thread_count(count);
   }
   return configured_threads.load(std::memory_order_relaxed);

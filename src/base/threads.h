@@ -6,7 +6,8 @@
 
 namespace epilogue {
 
-int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or the cores this process may use
+int core_count();    // the cores this process may use
+int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or core_count()
 void set_thread_count(int count);
 
 // A non-owning reference to a callable, so that parallel_for takes lambdas without an allocation.

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/allocator.h"
+#include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
 #include "base/check.h"
 #include "base/intern.h"

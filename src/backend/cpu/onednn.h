@@ -1,4 +1,4 @@
-// oneDNN matmul primitives, one per problem size and thread, with weights in oneDNN's packed layout or as
+// oneDNN's matmul primitives, one per problem size and thread, with weights in oneDNN's packed layout or as
 // they are.
 #pragma once
 
@@ -50,10 +50,5 @@ int32_t packed_layout_for(int64_t n, int64_t k, DType dtype);
 size_t packed_bytes(int32_t layout);
 // Rewrites a plain [k, n] matrix (strides in elements) of the layout's own dtype.
 void pack(int32_t layout, const void* from, int64_t row_stride, int64_t column_stride, void* to);
-
-// Whether the CPU multiplies bf16 itself (AVX512-BF16 or AMX); otherwise it is emulated, or done in f32.
-bool has_native_bf16();
-std::string onednn_version();
-std::string onednn_isa();
 
 }  // namespace epilogue::cpu

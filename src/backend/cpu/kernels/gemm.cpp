@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include "backend/cpu/allocator.h"
+#include "backend/cpu/cpu_info.h"
 #include "backend/cpu/gemm_problem.h"
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/onednn.h"

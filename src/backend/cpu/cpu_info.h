@@ -1,0 +1,13 @@
+// What the CPU backend found on this machine.
+#pragma once
+
+#include <string>
+
+namespace epilogue::cpu {
+
+// Whether the CPU multiplies bf16 itself (AVX512-BF16 or AMX); otherwise it is emulated, or done in f32.
+bool has_native_bf16();
+std::string onednn_version();
+std::string onednn_isa();  // "AVX-512"
+
+}  // namespace epilogue::cpu
