@@ -1,15 +1,17 @@
 #include <fmt/format.h>
 
-#include "base/env.h"
-#include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/machine.h"
+#include "cli/output.h"
 
 namespace epilogue::cli {
 
 void add_info(CLI::App& app, int&) {
-  CLI::App* info =
-      app.add_subcommand("info", "devices, instruction sets, libraries and their versions, caches");
-  info->callback([] { fmt::print("threads {}\n", thread_count()); });
+  CLI::App* command = app.add_subcommand("info", "devices, instruction sets, libraries and their versions");
+  auto format = std::make_shared<std::string>("table");
+  add_format_option(*command, *format);
+  command->callback(
+      [format] { fmt::print("{}", *format == "json" ? machine_json() + "\n" : machine_text()); });
 }
 
 }  // namespace epilogue::cli

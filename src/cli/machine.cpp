@@ -1,0 +1,60 @@
+#include "cli/machine.h"
+
+#include <fstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_info.h"
+#include "backend/cpu/isa.h"
+#include "base/env.h"
+#include "base/format.h"
+#include "base/threads.h"
+
+namespace epilogue::cli {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+std::string cuda_state() {
+  try {
+    backend_for({DeviceType::cuda, 0});
+    return "present";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+std::string machine_json() {
+  return fmt::format(
+      R"({{"cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"cuda":{}}})",
+      json_quote(cpu_model()), core_count(), thread_count(), cpu::isa_name(), cpu::onednn_version(),
+      cpu::onednn_isa(), cpu::has_native_bf16(), json_quote(cuda_state()));
+}
+
+std::string machine_text() {
+  TextTable table({{"what", false}, {"value", false}});
+  table.add_row({"processor", cpu_model()});
+  table.add_row({"cores", std::to_string(core_count())});
+  table.add_row({"threads", std::to_string(thread_count())});
+  table.add_row({"pointwise kernels", cpu::isa_name()});
+  table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), cpu::onednn_isa())});
+  table.add_row({"bf16 products", cpu::has_native_bf16() ? "by the processor" : "in f32, rounded once"});
+  table.add_row({"cuda", cuda_state()});
+  for (size_t i = 0; i < static_cast<size_t>(EnvVar::count); ++i) {
+    const EnvRow& row = env_row(static_cast<EnvVar>(i));
+    const std::string value = env_text(static_cast<EnvVar>(i));
+    table.add_row({row.name, value.empty() ? fmt::format("not set: {}", row.meaning) : value});
+  }
+  return table.to_string();
+}
+
+}  // namespace epilogue::cli

@@ -1,0 +1,19 @@
+// Timing a call: until a least time and count have passed, then the distribution.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace epilogue::cli {
+
+struct Timing {
+  double median_us = 0, min_us = 0, p95_us = 0;
+  int64_t calls = 0;
+};
+
+// Calls `once` to warm up, then measures each further call for at least `min_seconds` and five calls. The
+// median is what a user waits for: the mean follows the machine's interruptions, the minimum nobody sees
+// again.
+Timing measure(const std::function<void()>& once, double min_seconds);
+
+}  // namespace epilogue::cli

@@ -1,0 +1,18 @@
+// What commands share in how they speak.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+namespace epilogue::cli {
+
+// --format table|json
+void add_format_option(CLI::App& command, std::string& format);
+
+// Says on stderr what is being done, on one line that the next call replaces; nothing where stderr is no
+// terminal. An empty text clears the line.
+void progress(std::string_view text);
+
+}  // namespace epilogue::cli

@@ -1,0 +1,178 @@
+#include "cli/problem.h"
+
+#include <charconv>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace epilogue::cli {
+namespace {
+
+void check_sizes(const Problem& problem, const std::string& where) {
+  for (const int64_t size : {problem.batch, problem.seq, problem.dim, problem.hidden})
+    EP_CHECK(size >= 1 && size <= int64_t{1} << 31, "{}: sizes must be between 1 and 2^31, got {}", where,
+             size);
+}
+
+int64_t number(const std::string& text, const std::string& where) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  EP_CHECK(error == std::errc{} && end == text.data() + text.size(), "{}: expected a whole number, got '{}'",
+           where, text);
+  return value;
+}
+
+ProblemKind kind_from_name(const std::string& name, const std::string& where) {
+  if (name == "mlp") return ProblemKind::mlp;
+  if (name == "linear") return ProblemKind::linear;
+  if (name == "matmul-add") return ProblemKind::matmul_add;
+  fail("{}: expected mlp, linear or matmul-add, got '{}'", where, name);
+}
+
+void set_field(Problem& problem, const std::string& key, const std::string& value, const std::string& where) {
+  if (key == "m") {
+    problem.batch = number(value, where);
+    problem.seq = 1;
+  } else if (key == "batch")
+    problem.batch = number(value, where);
+  else if (key == "seq")
+    problem.seq = number(value, where);
+  else if (key == "dim" || key == "in")
+    problem.dim = number(value, where);
+  else if (key == "hidden" || key == "out")
+    problem.hidden = number(value, where);
+  else if (key == "act")
+    problem.act = act_from_name(value);
+  else if (key == "dtype")
+    problem.dtype = dtype_from_name(value);
+  else if (key == "gate")
+    problem.gated = number(value, where) != 0;
+  else if (key == "bias")
+    problem.bias = number(value, where) != 0;
+  else
+    fail("{}: '{}' is not known: expected m, batch, seq, dim, hidden, act, dtype, gate or bias", where, key);
+}
+
+}  // namespace
+
+double Problem::flops() const {
+  const double products = kind == ProblemKind::mlp ? (gated ? 3 : 2) : 1;
+  return 2.0 * products * static_cast<double>(rows()) * static_cast<double>(dim) *
+         static_cast<double>(hidden);
+}
+
+std::string Problem::to_string() const {
+  const std::string where = fmt::format("{}, {}", dtype_name(dtype), device_name(device));
+  if (kind != ProblemKind::mlp)
+    return fmt::format("{} {}x{} to {}{}, {}", kind == ProblemKind::linear ? "linear" : "matmul and add",
+                       batch, dim, hidden, bias ? "" : " without bias", where);
+  return fmt::format("{} {}x{}, {}/{}, {}{}, {}", gated ? "gated MLP" : "MLP", batch, seq, dim, hidden,
+                     act_name(act), bias ? " with biases" : "", where);
+}
+
+std::string Problem::to_json() const {
+  if (kind != ProblemKind::mlp)
+    return fmt::format(R"({{"kind":"{}","batch":{},"in_dim":{},"out_dim":{},"bias":{}}})",
+                       kind == ProblemKind::linear ? "linear" : "matmul-add", batch, dim, hidden, bias);
+  return fmt::format(
+      R"({{"kind":"mlp","batch":{},"seq":{},"dim":{},"hidden":{},"act":"{}","gate":{},"bias":{}}})", batch,
+      seq, dim, hidden, act_name(act), gated, bias);
+}
+
+ProblemOptions::ProblemOptions(CLI::App& command, ProblemKind kind) {
+  problem_.kind = kind;
+  if (kind == ProblemKind::mlp) {
+    command.add_option("--batch", problem_.batch, "sequences")->capture_default_str();
+    command.add_option("--seq", problem_.seq, "tokens in a sequence")->capture_default_str();
+    command.add_option("--dim", problem_.dim, "width of the model")->capture_default_str();
+    command.add_option("--hidden", problem_.hidden, "width of the hidden layer")->capture_default_str();
+    command.add_option("--act", act_, "gelu_tanh, gelu, silu, relu or none")->capture_default_str();
+    command.add_flag("--no-gate", no_gate_, "fc2(act(fc1(x))) instead of down(act(gate(x)) * up(x))");
+    command.add_flag("--bias", bias_, "with biases");
+  } else {
+    problem_.batch = 1024;
+    problem_.dim = 32;
+    problem_.hidden = 64;
+    command.add_option("--batch", problem_.batch, "rows of x")->capture_default_str();
+    command.add_option("--in-dim", problem_.dim, "columns of x")->capture_default_str();
+    command.add_option("--out-dim", problem_.hidden, "columns of the result")->capture_default_str();
+    command.add_flag("--no-bias", no_bias_, "without bias");
+  }
+  command.add_option("--dtype", dtype_, "f32, bf16 or f16")->capture_default_str();
+  command.add_option("--device", device_, "cpu or cuda[:N]")->capture_default_str();
+}
+
+Problem ProblemOptions::finish() const {
+  Problem problem = problem_;
+  problem.act = act_from_name(act_);
+  problem.dtype = dtype_from_name(dtype_);
+  EP_CHECK(dtype_is_floating(problem.dtype), "--dtype: expected f32, bf16, f16 or f64, got '{}'", dtype_);
+  problem.device = device_from_name(device_);
+  problem.gated = !no_gate_;
+  problem.bias = problem.kind == ProblemKind::mlp ? bias_ : !no_bias_;
+  check_sizes(problem, "sizes");
+  return problem;
+}
+
+std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwise) {
+  std::ifstream file(path);
+  EP_CHECK(file, "{}: cannot be read", path);
+  std::vector<Problem> problems;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string where = fmt::format("{}:{}", path, number);
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string word;
+    if (!(words >> word)) continue;
+    Problem problem = otherwise;
+    problem.kind = kind_from_name(word, where);
+    while (words >> word) {
+      const size_t equals = word.find('=');
+      EP_CHECK(equals != std::string::npos, "{}: expected name=value, got '{}'", where, word);
+      set_field(problem, word.substr(0, equals), word.substr(equals + 1), where);
+    }
+    check_sizes(problem, where);
+    problems.push_back(problem);
+  }
+  EP_CHECK(!problems.empty(), "{}: no problem in it; expected lines like 'mlp m=8192 dim=768 hidden=3072'",
+           path);
+  return problems;
+}
+
+Workload make_workload(const Problem& problem, nn::Mode mode) {
+  EP_CHECK(mode == nn::Mode::eager, "mode {} is not in this build", nn::mode_name(mode));
+  const TensorOptions options{problem.dtype, problem.device};
+  if (problem.kind == ProblemKind::mlp) {
+    const Tensor x = randn({problem.batch, problem.seq, problem.dim}, 42, options);
+    const nn::MlpOptions mlp{.act = problem.act, .bias = problem.bias, .tensor = options, .seed = 1};
+    if (problem.gated) {
+      auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
+      return {[layer](const Tensor& in) { return layer->forward(in); }, x};
+    }
+    auto layer = std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp);
+    return {[layer](const Tensor& in) { return layer->forward(in); }, x};
+  }
+  const Tensor x = randn({problem.batch, problem.dim}, 42, options);
+  const nn::Linear layer(problem.dim, problem.hidden, {.bias = problem.bias, .tensor = options, .seed = 1});
+  if (problem.kind == ProblemKind::linear)
+    return {[layer](const Tensor& in) { return layer.forward(in); }, x};
+  return {[layer](const Tensor& in) {
+            const Tensor product = matmul(in, layer.weight.t());
+            return layer.bias.defined() ? add(product, layer.bias) : product;
+          },
+          x};
+}
+
+std::vector<nn::Mode> modes_from_list(const std::string& list) {
+  if (list == "all") return {nn::available_modes().begin(), nn::available_modes().end()};
+  std::vector<nn::Mode> modes;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) modes.push_back(nn::mode_from_name(name));
+  EP_CHECK(!modes.empty(), "no mode was named");
+  return modes;
+}
+
+}  // namespace epilogue::cli

@@ -1,0 +1,60 @@
+// The problems that profile, bench and graph run: read from options or from a shapes file, built as a layer
+// and its input.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "epilogue/nn.h"
+
+namespace epilogue::cli {
+
+enum class ProblemKind : uint8_t { matmul_add, linear, mlp };
+
+// CLI.md's defaults.
+struct Problem {
+  ProblemKind kind = ProblemKind::mlp;
+  int64_t batch = 64, seq = 128;  // x is [batch, seq, dim] for an MLP, [batch, dim] for a linear layer
+  int64_t dim = 768, hidden = 3072;
+  Act act = Act::gelu_tanh;
+  bool gated = true;
+  bool bias = false;
+  DType dtype = DType::f32;
+  Device device{};
+
+  int64_t rows() const { return kind == ProblemKind::mlp ? batch * seq : batch; }
+  double flops() const;
+  std::string to_string() const;  // "gated MLP 64x128, 768/3072, gelu_tanh, f32, cpu"
+  std::string to_json() const;    // {"batch":64,...}
+};
+
+// What the options of a subcommand write into; call finish() once the line was read.
+class ProblemOptions {
+ public:
+  ProblemOptions(CLI::App& command, ProblemKind kind);
+  Problem finish() const;  // throws Error on a bad name or size
+
+ private:
+  Problem problem_;
+  std::string act_ = "gelu_tanh", dtype_ = "f32", device_ = "cpu";
+  bool no_gate_ = false, no_bias_ = false, bias_ = false;
+};
+
+// One problem a line: "mlp m=8192 dim=768 hidden=3072 act=gelu_tanh dtype=bf16", '#' starts a comment. Throws
+// Error naming the file and line.
+std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwise);
+
+// A layer built for a problem and the input it is called with.
+struct Workload {
+  std::function<Tensor(const Tensor&)> forward;
+  Tensor x;
+};
+Workload make_workload(const Problem& problem, nn::Mode mode);
+
+// "eager,tuned" or "all", in the build's order.
+std::vector<nn::Mode> modes_from_list(const std::string& list);
+
+}  // namespace epilogue::cli
