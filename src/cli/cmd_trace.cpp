@@ -6,6 +6,7 @@ void add_trace(CLI::App& app, int& exit_code) {
   CLI::App* trace = app.add_subcommand("trace", "read any Kineto trace, PyTorch's or ours");
   trace->require_subcommand(1);
   add_trace_summary(*trace, exit_code);
+  add_trace_open(*trace, exit_code);
 }
 
 }  // namespace epilogue::cli

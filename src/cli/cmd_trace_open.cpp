@@ -1,0 +1,35 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "trace/open.h"
+
+namespace epilogue::cli {
+
+void add_trace_open(CLI::App& trace, int& exit_code) {
+  struct Arguments {
+    std::string file;
+    int seconds = 300;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* open =
+      trace.add_subcommand("open", "serve one trace to the Perfetto UI, from this machine alone");
+  open->add_option("FILE", arguments->file, "the trace, .json or .json.gz")->required();
+  open->add_option("--timeout", arguments->seconds, "seconds to wait for the browser")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  open->callback([arguments, &exit_code] {
+    trace::TraceServer server(arguments->file, {.timeout = std::chrono::seconds(arguments->seconds)});
+    fmt::print("{}\n", server.link());
+    std::fflush(stdout);
+    fmt::print(stderr, "epilogue: waiting for the browser to fetch it; Ctrl-C ends\n");
+    if (server.serve()) return;
+    fmt::print(stderr, "epilogue: nobody fetched it within {} s\n", arguments->seconds);
+    exit_code = 1;
+  });
+}
+
+}  // namespace epilogue::cli

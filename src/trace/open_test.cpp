@@ -1,0 +1,76 @@
+#include "trace/open.h"
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include <httplib.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "epilogue/error.h"
+
+namespace epilogue::trace {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class OpenTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = ::testing::TempDir() + "open test.json";
+    std::ofstream(path_) << content_;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  std::string path_;
+  std::string content_ = R"({"traceEvents": []})" + std::string(200'000, ' ');
+};
+
+TEST_F(OpenTest, LinkNamesTheFileEncoded) {
+  const TraceServer server(path_, {.port = 0});
+  EXPECT_THAT(server.link(), EndsWith("/open%20test.json"));
+  EXPECT_THAT(server.link(), HasSubstr("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"));
+}
+
+TEST_F(OpenTest, ServesTheFileOnceToPerfettoThenEnds) {
+  TraceServer server(path_, {.port = 0, .timeout = 20s});
+  auto served = std::async(std::launch::async, [&] { return server.serve(); });
+  httplib::Client client("127.0.0.1", server.port());
+  const auto other = client.Get("/etc/passwd");
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->status, 404);
+  const auto rebound = client.Get("/open%20test.json", {{"Host", "elsewhere.example"}});
+  ASSERT_TRUE(rebound);
+  EXPECT_EQ(rebound->status, 404);
+  const auto file = client.Get("/open%20test.json");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->status, 200);
+  EXPECT_EQ(file->body, content_);
+  EXPECT_EQ(file->get_header_value("Access-Control-Allow-Origin"), "https://ui.perfetto.dev");
+  ASSERT_EQ(served.wait_for(10s), std::future_status::ready);
+  EXPECT_TRUE(served.get());
+}
+
+TEST_F(OpenTest, EndsAtTheTimeoutWhenNobodyFetches) {
+  TraceServer server(path_, {.port = 0, .timeout = 50ms});
+  EXPECT_FALSE(server.serve());
+}
+
+TEST_F(OpenTest, TakenPortIsAnError) {
+  const TraceServer first(path_, {.port = 0});
+  EXPECT_THAT([&] { TraceServer(path_, {.port = first.port()}); },
+              ThrowsMessage<Error>(HasSubstr("is taken")));
+}
+
+TEST_F(OpenTest, MissingFileIsAnError) {
+  EXPECT_THAT([] { TraceServer("/nowhere/t.json", {.port = 0}); },
+              ThrowsMessage<Error>(HasSubstr("cannot be read")));
+}
+
+}  // namespace
+}  // namespace epilogue::trace
