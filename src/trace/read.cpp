@@ -3,6 +3,8 @@
 // the end as
 // `} , {`, which a string or an argument may also hold; then simdjson finds the array broken, and the event
 // in question is taken alone.
+#include "trace/read.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -84,9 +86,9 @@ size_t next_event_end(std::string_view text, size_t from) {
 
 class Reader {
  public:
-  explicit Reader(const std::string& path)
-      : path_(path), source_(open_source(path)), window_(*source_), events_(trace_) {
-    trace_.source = path;
+  Reader(ByteSource& source, const std::string& name, size_t window_bytes)
+      : path_(name), source_(source), window_(source, window_bytes), events_(trace_) {
+    trace_.source = name;
   }
 
   Trace read() {
@@ -95,7 +97,7 @@ class Reader {
     while (!ended_ && read_window()) {
     }
     if (ended_) read_tail();
-    if (!source_->damage().empty()) events_.count_problem(source_->damage());
+    if (!source_.damage().empty()) events_.count_problem(source_.damage());
     events_.finish();
     order_events(trace_);
     count_broken_links(trace_);
@@ -371,7 +373,7 @@ class Reader {
 
   std::string path_;
   Trace trace_;
-  std::unique_ptr<ByteSource> source_;
+  ByteSource& source_;
   Window window_;
   EventParser events_;
   simdjson::ondemand::parser parser_;
@@ -381,6 +383,10 @@ class Reader {
 
 }  // namespace
 
-Trace read_trace(const std::string& path) { return Reader(path).read(); }
+Trace read_trace(const std::string& path) { return read_trace(*open_source(path), path, size_t{1} << 20); }
+
+Trace read_trace(ByteSource& source, const std::string& name, size_t window_bytes) {
+  return Reader(source, name, window_bytes).read();
+}
 
 }  // namespace epilogue::trace

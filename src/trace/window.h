@@ -10,7 +10,7 @@ namespace epilogue::trace {
 
 class Window {
  public:
-  explicit Window(ByteSource& source, size_t size = size_t{1} << 20);
+  Window(ByteSource& source, size_t size);
 
   // What is in the window and not yet consumed. One byte before it and simdjson's padding after it may be
   // written and read.
