@@ -7,6 +7,7 @@ void add_trace(CLI::App& app, int& exit_code) {
   trace->require_subcommand(1);
   add_trace_summary(*trace, exit_code);
   add_trace_open(*trace, exit_code);
+  add_trace_gaps(*trace, exit_code);
 }
 
 }  // namespace epilogue::cli

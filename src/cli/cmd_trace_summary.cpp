@@ -1,38 +1,49 @@
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "epilogue/profiler.h"
-#include "trace/op_table.h"
+#include "epilogue/trace.h"
+#include "trace/summary.h"
 
 namespace epilogue::cli {
 namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string sort_by = "cuda_time_total";
-  int rows = 40;
+  std::string format = "table";
+  trace::SummaryText text;
 };
 
 void run(const Options& options) {
-  for (const std::string& file : options.files) {
-    const trace::Trace trace = trace::read_trace(file);
-    fmt::print("{}", trace::key_averages(trace).table({.sort_by = options.sort_by, .rows = options.rows}));
-    for (const trace::Problem& problem : trace.problems) fmt::print("{}: {}\n", problem.what, problem.count);
-  }
+  std::vector<trace::Summary> summaries;
+  for (const std::string& file : options.files)
+    summaries.push_back(trace::summarise(trace::read_trace(file)));
+  fmt::print("{}", options.format == "json" ? trace::summary_json(summaries)
+                                            : trace::summary_text(summaries, options.text));
 }
 
 }  // namespace
 
 void add_trace_summary(CLI::App& trace, int&) {
-  CLI::App* command = trace.add_subcommand("summary", "steps, ops, kernels, memory and what was wrong");
+  CLI::App* command =
+      trace.add_subcommand("summary", "steps, ops, kernels, copies, memory, launches, and what was damaged");
   auto options = std::make_shared<Options>();
-  command->add_option("files", options->files, "traces, .json or .json.gz; - is standard input")->required();
-  command->add_option("--sort", options->sort_by, "the op table's order: PyTorch's keys")
+  command->add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input")->required();
+  command->add_option("--format", options->format, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
-  command->add_option("--rows", options->rows, "rows per table")->capture_default_str();
+  command->add_option(
+      "--sort", options->text.sort_by,
+      "order of the op table, PyTorch's keys: cpu_time_total, self_cuda_time_total, count, ...");
+  command->add_option("--rows", options->text.rows, "rows per table; -1: all")->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  epilogue trace summary run.json.gz\n"
+      "  epilogue trace summary eager.json.gz compiled.json.gz      side by side\n"
+      "  zcat run.json.gz | epilogue trace summary - --format json");
   command->callback([options] { run(*options); });
 }
 

@@ -1,0 +1,197 @@
+#include "trace/gaps.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "base/format.h"
+#include "trace/kernel_name.h"
+#include "trace/links.h"
+#include "trace/steps.h"
+
+namespace epilogue::trace {
+namespace {
+
+bool is_host_slice(EventKind kind) {
+  return kind == EventKind::cpu_op || kind == EventKind::user_annotation || is_runtime_call(kind);
+}
+
+class GapFinder {
+ public:
+  explicit GapFinder(const Trace& trace)
+      : trace_(trace),
+        launches_(launching_calls(trace)),
+        host_(trace.tracks.size()),
+        longest_end_(trace.tracks.size()) {
+    for (uint32_t i = 0; i < trace.events.size(); ++i) {
+      const Event& event = trace.events[i];
+      has_device_ |= is_device_work(event.kind);
+      if (!is_host_slice(event.kind)) continue;
+      auto& ends = longest_end_[event.track];
+      ends.push_back(ends.empty() ? event.end_ns() : std::max(ends.back(), event.end_ns()));
+      host_[event.track].push_back(i);
+      if (event.kind == EventKind::cpu_op && event.external_id != 0) op_by_id_.emplace(event.external_id, i);
+    }
+  }
+
+  std::vector<Gap> find(int most) {
+    std::vector<Gap> gaps = has_device_ ? between_work() : between_cpu_kernels();
+    std::stable_sort(gaps.begin(), gaps.end(),
+                     [](const Gap& a, const Gap& b) { return a.duration_ns > b.duration_ns; });
+    if (most >= 0 && gaps.size() > static_cast<size_t>(most)) gaps.resize(static_cast<size_t>(most));
+    for (Gap& gap : gaps) explain(gap);
+    return gaps;
+  }
+
+ private:
+  static constexpr int64_t kNever = INT64_MIN;
+
+  std::vector<Gap> between_work() const {
+    std::vector<Gap> gaps;
+    std::vector<int64_t> busy_until(trace_.tracks.size(), kNever);
+    for (uint32_t i = 0; i < trace_.events.size(); ++i)
+      if (is_device_work(trace_.events[i].kind)) add_gap(i, busy_until[trace_.events[i].track], gaps);
+    return gaps;
+  }
+
+  std::vector<Gap> between_cpu_kernels() const {
+    const std::vector<Step> steps = find_steps(trace_, launches_);
+    std::vector<Gap> gaps;
+    std::vector<int64_t> busy_until(trace_.tracks.size(), kNever);
+    size_t step = 0;
+    for (uint32_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& event = trace_.events[i];
+      if (event.kind != EventKind::cpu_kernel) continue;
+      const size_t before = step;
+      while (step < steps.size() && steps[step].start_ns + steps[step].wall_ns <= event.start_ns) ++step;
+      if (step != before) std::fill(busy_until.begin(), busy_until.end(), kNever);
+      if (step == steps.size() || event.start_ns < steps[step].start_ns) continue;
+      add_gap(i, busy_until[event.track], gaps);
+    }
+    return gaps;
+  }
+
+  void add_gap(uint32_t i, int64_t& busy_until, std::vector<Gap>& gaps) const {
+    const Event& event = trace_.events[i];
+    if (busy_until != kNever && event.start_ns > busy_until)
+      gaps.push_back({.track = event.track,
+                      .start_ns = busy_until,
+                      .duration_ns = event.start_ns - busy_until,
+                      .ended_by = i});
+    busy_until = std::max(busy_until, event.end_ns());
+  }
+
+  void explain(Gap& gap) const {
+    const Event& next = trace_.events[gap.ended_by];
+    const uint32_t call = launches_[gap.ended_by];
+    gap.launched_by = gap.host = kNoEvent;
+    const auto op = op_by_id_.find(next.external_id);
+    if (next.external_id != 0 && op != op_by_id_.end()) gap.launched_by = op->second;
+    if (next.kind != EventKind::cpu_kernel && call == kNoEvent) return;
+    const uint32_t thread = next.kind == EventKind::cpu_kernel ? next.track : trace_.events[call].track;
+    if (gap.launched_by == kNoEvent)
+      gap.launched_by = innermost_op(thread, call == kNoEvent ? next.start_ns : trace_.events[call].start_ns);
+    find_host(gap, thread);
+  }
+
+  // Slices of a thread that overlap [from, to), in order.
+  std::vector<uint32_t> slices_within(uint32_t thread, int64_t from, int64_t to) const {
+    const auto& slices = host_[thread];
+    const auto end = std::lower_bound(slices.begin(), slices.end(), to,
+                                      [&](uint32_t i, int64_t t) { return trace_.events[i].start_ns < t; });
+    std::vector<uint32_t> found;
+    for (auto at = end - slices.begin(); at-- > 0 && longest_end_[thread][static_cast<size_t>(at)] > from;)
+      if (const uint32_t i = slices[static_cast<size_t>(at)]; trace_.events[i].end_ns() > from)
+        found.push_back(i);
+    std::reverse(found.begin(), found.end());
+    return found;
+  }
+
+  uint32_t innermost_op(uint32_t thread, int64_t ns) const {
+    uint32_t innermost = kNoEvent;
+    for (const uint32_t i : slices_within(thread, ns, ns + 1))
+      if (trace_.events[i].kind == EventKind::cpu_op) innermost = i;
+    return innermost;
+  }
+
+  // The slice with the largest part of the gap that is not a child's.
+  void find_host(Gap& gap, uint32_t thread) const {
+    const int64_t from = gap.start_ns, to = gap.start_ns + gap.duration_ns;
+    std::vector<std::pair<uint32_t, int64_t>> own;  // slice, its own part of the gap
+    std::vector<size_t> around;                     // into own
+    for (const uint32_t i : slices_within(thread, from, to)) {
+      const Event& event = trace_.events[i];
+      while (!around.empty() && trace_.events[own[around.back()].first].end_ns() <= event.start_ns)
+        around.pop_back();
+      const int64_t part = std::min(event.end_ns(), to) - std::max(event.start_ns, from);
+      if (!around.empty()) own[around.back()].second -= part;
+      around.push_back(own.size());
+      own.emplace_back(i, part);
+    }
+    for (const auto& [i, part] : own)
+      if (part > gap.host_ns) {
+        gap.host = i;
+        gap.host_ns = part;
+      }
+  }
+
+  const Trace& trace_;
+  std::vector<uint32_t> launches_;
+  std::vector<std::vector<uint32_t>> host_;        // by track: the host's slices
+  std::vector<std::vector<int64_t>> longest_end_;  // and the latest end up to each
+  std::unordered_map<uint64_t, uint32_t> op_by_id_;
+  bool has_device_ = false;
+};
+
+std::string name_of(const Trace& trace, uint32_t event) {
+  return event == kNoEvent ? "" : std::string(trace.name(trace.events[event]));
+}
+
+std::string track_name(const Track& track) {
+  return track.device ? fmt::format("GPU {} stream {}", track.process, track.thread)
+                      : fmt::format("thread {}", track.thread);
+}
+
+double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+}  // namespace
+
+std::vector<Gap> find_gaps(const Trace& trace, int most) { return GapFinder(trace).find(most); }
+
+std::string gaps_text(const Trace& trace, int rows) {
+  const std::vector<Gap> gaps = find_gaps(trace, rows);
+  if (gaps.empty()) return fmt::format("{}: no gaps\n", trace.source);
+  TextTable table({{"Idle"},
+                   {"At"},
+                   {"Where", false},
+                   {"Ended by", false},
+                   {"Launched by", false},
+                   {"Host meanwhile", false}});
+  for (const Gap& gap : gaps) {
+    const std::string host = gap.host == kNoEvent ? "nothing recorded"
+                                                  : fmt::format("{} ({:.0f}%)", name_of(trace, gap.host),
+                                                                100 * us(gap.host_ns) / us(gap.duration_ns));
+    table.add_row({format_us(us(gap.duration_ns)),
+                   format_us(us(gap.start_ns - trace.events.front().start_ns)),
+                   track_name(trace.tracks[gap.track]), short_name(name_of(trace, gap.ended_by)),
+                   name_of(trace, gap.launched_by), host});
+  }
+  return fmt::format("{}\n{}", trace.source, table.to_string());
+}
+
+std::string gaps_json(const Trace& trace, int rows) {
+  std::string text = fmt::format("{{\"file\":{},\n\"gaps\":[", json_quote(trace.source));
+  const char* separator = "\n  ";
+  for (const Gap& gap : find_gaps(trace, rows)) {
+    text += fmt::format(
+        R"({}{{"idle_us":{:.3f},"at_us":{:.3f},"where":{},"ended_by":{},"launched_by":{},"host":{},"host_us":{:.3f}}})",
+        separator, us(gap.duration_ns), us(gap.start_ns - trace.events.front().start_ns),
+        json_quote(track_name(trace.tracks[gap.track])), json_quote(name_of(trace, gap.ended_by)),
+        json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
+    separator = ",\n  ";
+  }
+  return text + "]}";
+}
+
+}  // namespace epilogue::trace

@@ -1,0 +1,29 @@
+// Where a device's streams had nothing to do: `epilogue trace gaps`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epilogue/trace.h"
+
+namespace epilogue::trace {
+
+// An idle stretch of a stream between two kernels or copies. Without a device: of a thread between two CPU
+// kernels of one step. Events are indices into Trace::events, kNoEvent where there is none.
+struct Gap {
+  uint32_t track = 0;
+  int64_t start_ns = 0, duration_ns = 0;
+  uint32_t ended_by = 0;     // the work that came next
+  uint32_t launched_by = 0;  // the op that launched it
+  uint32_t host = 0;    // where the launching thread spent most of the gap: the innermost op, range or call
+  int64_t host_ns = 0;  // how much of the gap that was
+};
+
+// Longest first, at most `most` of them; negative: all.
+std::vector<Gap> find_gaps(const Trace& trace, int most);
+
+std::string gaps_text(const Trace& trace, int rows);
+std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}]}
+
+}  // namespace epilogue::trace

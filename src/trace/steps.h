@@ -1,0 +1,39 @@
+// The steps of a trace (ProfilerStep#N): how long, how busy the device was, and what bounded them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epilogue/trace.h"
+
+namespace epilogue::trace {
+
+enum class Regime : uint8_t {
+  launch_bound,     // the host works on ops and launches, the device waits for it
+  device_bound,     // the device is busy all along
+  waiting_on_sync,  // the host waits for the device, the device is not busy
+  host_bound,       // the host does something else than ops
+  cpu,              // the trace has no device
+  incomplete,       // device work that cannot be tied to its launch: CUDA graphs, missing calls
+};
+const char* regime_name(Regime regime);  // "launch-bound"
+
+struct Step {
+  std::string name;  // "ProfilerStep#2"
+  int64_t start_ns = 0, wall_ns = 0;
+  // Device work is the step's when its launching call is, wherever it runs in time. Without a device: the CPU
+  // kernels. Busy is the union over the streams; idle is the wall time less that, 0 when the device lags
+  // behind.
+  int64_t kernels = 0;
+  int64_t device_busy_ns = 0, device_idle_ns = 0;
+  int64_t host_ops_ns = 0;  // of the step's thread: inside ops and runtime calls other than waits
+  int64_t sync_ns = 0;      // of the step's thread: inside *Synchronize
+  Regime regime = Regime::host_bound;
+  std::string reason() const;  // the numbers the regime was decided from
+};
+
+// In time order. `launches` is launching_calls(trace).
+std::vector<Step> find_steps(const Trace& trace, const std::vector<uint32_t>& launches);
+
+}  // namespace epilogue::trace

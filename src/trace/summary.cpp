@@ -1,0 +1,127 @@
+#include "trace/summary.h"
+
+#include <algorithm>
+#include <map>
+
+#include "trace/kernel_name.h"
+#include "trace/links.h"
+#include "trace/op_table.h"
+
+namespace epilogue::trace {
+namespace {
+
+std::vector<KernelStats> kernel_stats(const Trace& trace) {
+  std::map<std::pair<StringId, uint32_t>, KernelStats>
+      by_launch;  // a CPU kernel's work varies: by name alone
+  for (const Event& event : trace.events) {
+    const bool cpu = event.kind == EventKind::cpu_kernel;
+    if (event.kind != EventKind::kernel && !cpu) continue;
+    KernelStats& stats = by_launch[{event.name, cpu ? kNoDetail : event.detail}];
+    stats.cpu = cpu;
+    ++stats.calls;
+    stats.total_ns += event.duration_ns;
+    stats.min_ns = std::min(stats.min_ns, event.duration_ns);
+    stats.max_ns = std::max(stats.max_ns, event.duration_ns);
+    if (!cpu || event.detail == kNoDetail) continue;
+    const Work& work = trace.work[event.detail];
+    stats.work.flops += work.flops;
+    stats.work.bytes += work.bytes;
+    stats.work.threads = std::max(stats.work.threads, work.threads);
+  }
+  std::vector<KernelStats> kernels;
+  for (auto& [key, stats] : by_launch) {
+    stats.name = trace.strings[key.first];
+    stats.brief = short_name(stats.name);
+    if (key.second != kNoDetail) stats.launch = trace.launches[key.second];
+    kernels.push_back(std::move(stats));
+  }
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const KernelStats& a, const KernelStats& b) { return a.total_ns > b.total_ns; });
+  return kernels;
+}
+
+std::vector<CopyStats> copy_stats(const Trace& trace) {
+  std::map<std::string_view, CopyStats> by_name;
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::gpu_memcpy && event.kind != EventKind::gpu_memset) continue;
+    CopyStats& stats = by_name[trace.name(event)];
+    ++stats.calls;
+    stats.total_ns += event.duration_ns;
+    if (event.detail != kNoDetail) stats.bytes += trace.copies[event.detail].bytes;
+  }
+  std::vector<CopyStats> copies;
+  for (auto& [name, stats] : by_name) {
+    stats.name = name;
+    copies.push_back(stats);
+  }
+  return copies;
+}
+
+std::vector<DeviceMemory> memory_stats(const Trace& trace) {
+  std::map<std::pair<int32_t, int32_t>, DeviceMemory> by_device;
+  for (const Memory& memory : trace.memories) {
+    DeviceMemory& stats = by_device[{memory.device_type, memory.device_index}];
+    stats.device_type = memory.device_type;
+    stats.device_index = memory.device_index;
+    ++(memory.bytes < 0 ? stats.frees : stats.allocations);
+    if (memory.total_allocated > stats.peak_allocated) {
+      stats.peak_allocated = memory.total_allocated;
+      stats.reserved_at_peak = memory.total_reserved;
+    }
+    stats.peak_reserved = std::max(stats.peak_reserved, memory.total_reserved);
+  }
+  std::vector<DeviceMemory> devices;
+  for (const auto& [key, stats] : by_device) devices.push_back(stats);
+  return devices;
+}
+
+LaunchStats launch_stats(const Trace& trace, const std::vector<uint32_t>& launches) {
+  std::vector<int64_t> called, started, latencies;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    if (launches[i] == kNoEvent || trace.events[i].kind != EventKind::kernel) continue;
+    called.push_back(trace.events[launches[i]].start_ns);
+    started.push_back(trace.events[i].start_ns);
+    latencies.push_back(started.back() - called.back());
+  }
+  LaunchStats stats{.launches = static_cast<int64_t>(called.size())};
+  if (called.empty()) return stats;
+  const auto median = latencies.begin() + static_cast<ptrdiff_t>(latencies.size() / 2);
+  std::nth_element(latencies.begin(), median, latencies.end());
+  stats.median_latency_ns = *median;
+  stats.max_latency_ns = *std::max_element(median, latencies.end());
+  std::sort(called.begin(), called.end());  // `started` is in order: so are the events
+  size_t begun = 0;
+  int64_t sum = 0;
+  for (size_t launched = 0; launched < called.size(); ++launched) {
+    while (begun < started.size() && started[begun] <= called[launched]) ++begun;
+    const auto queue = std::max<int64_t>(0, static_cast<int64_t>(launched) - static_cast<int64_t>(begun));
+    stats.max_queue = std::max(stats.max_queue, queue);
+    sum += queue;
+  }
+  stats.mean_queue = static_cast<double>(sum) / static_cast<double>(called.size());
+  return stats;
+}
+
+}  // namespace
+
+double DeviceMemory::fragmentation() const {
+  if (reserved_at_peak <= 0) return 0;
+  return 1 - static_cast<double>(peak_allocated) / static_cast<double>(reserved_at_peak);
+}
+
+Summary summarise(const Trace& trace) {
+  const std::vector<uint32_t> launches = launching_calls(trace);
+  Summary summary{.file = trace.source,
+                  .events = static_cast<int64_t>(trace.events.size()),
+                  .steps = find_steps(trace, launches),
+                  .ops = key_averages(trace, {.with_flops = true}),
+                  .kernels = kernel_stats(trace),
+                  .copies = copy_stats(trace),
+                  .memory = memory_stats(trace),
+                  .launch = launch_stats(trace, launches),
+                  .problems = trace.problems};
+  for (const DeviceProperties& device : trace.devices) summary.devices.push_back(device.name);
+  return summary;
+}
+
+}  // namespace epilogue::trace

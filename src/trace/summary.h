@@ -1,0 +1,70 @@
+// What a trace tells, in tables: `epilogue trace summary`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epilogue/profiler.h"
+#include "epilogue/trace.h"
+#include "trace/steps.h"
+
+namespace epilogue::trace {
+
+// The calls of one kernel with one launch configuration.
+struct KernelStats {
+  std::string name;
+  std::string brief;  // short_name(name)
+  int64_t calls = 0, total_ns = 0, min_ns = INT64_MAX, max_ns = 0;
+  Launch launch;  // of a device's kernel
+  Work work;      // of a CPU kernel, summed over its calls; threads: the most
+  bool cpu = false;
+};
+
+struct CopyStats {
+  std::string name;
+  int64_t calls = 0, total_ns = 0, bytes = 0;
+};
+
+struct DeviceMemory {
+  int32_t device_type = 0, device_index = 0;  // Kineto's numbers
+  int64_t allocations = 0, frees = 0;
+  int64_t peak_allocated = 0, peak_reserved = 0;
+  int64_t reserved_at_peak = 0;  // of allocated
+  double fragmentation() const;  // 1 - allocated / reserved, at the peak of allocated
+};
+
+// From a launching call's start to its kernel's; and how many kernels were launched and not yet started, as
+// seen by each launch.
+struct LaunchStats {
+  int64_t launches = 0;
+  int64_t median_latency_ns = 0, max_latency_ns = 0;
+  int64_t max_queue = 0;
+  double mean_queue = 0;
+};
+
+struct Summary {
+  std::string file;
+  int64_t events = 0;
+  std::vector<std::string> devices;
+  std::vector<Step> steps;
+  KeyAverages ops;
+  std::vector<KernelStats> kernels;  // longest total first
+  std::vector<CopyStats> copies;
+  std::vector<DeviceMemory> memory;
+  LaunchStats launch;
+  std::vector<Problem> problems;
+};
+
+Summary summarise(const Trace& trace);
+
+struct SummaryText {
+  std::string sort_by;  // of the op table; "": device time where there is a device, else CPU time
+  int rows = 20;        // per table
+};
+// One file's tables; for several, first what they have in common, side by side.
+std::string summary_text(const std::vector<Summary>& summaries, const SummaryText& options = {});
+// The object of CLI.md; several: {"files": [...]}.
+std::string summary_json(const std::vector<Summary>& summaries);
+
+}  // namespace epilogue::trace

@@ -1,0 +1,215 @@
+#include "trace/summary.h"
+
+#include <map>
+
+#include <simdjson.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trace/gaps.h"
+#include "trace/links.h"
+
+namespace epilogue::trace {
+namespace {
+
+using testing::HasSubstr;
+
+Trace real(const std::string& name) {
+  return read_trace(std::string(EPILOGUE_TEST_DATA) + "/traces/" + name + ".json.gz");
+}
+
+Event event(EventKind kind, StringId name, int64_t start_us, int64_t duration_us, uint32_t track = 0) {
+  Event e;
+  e.kind = kind;
+  e.name = name;
+  e.start_ns = start_us * 1000;
+  e.duration_ns = duration_us * 1000;
+  e.track = track;
+  return e;
+}
+
+// One step of 100 us on thread 0; kernels are launched by calls of 1 us and run on track 1.
+struct Synthetic {
+  Trace trace;
+  uint32_t correlation = 0;
+
+  Synthetic() {
+    trace.tracks = {{.process = 1, .thread = 1}, {.process = 0, .thread = 7, .device = true}};
+    trace.events.push_back(event(EventKind::user_annotation, name("ProfilerStep#1"), 0, 100));
+  }
+  StringId name(std::string_view text) { return trace.strings.intern(text); }
+  void op(int64_t start, int64_t duration) {
+    trace.events.push_back(event(EventKind::cpu_op, name("aten::mm"), start, duration));
+  }
+  void call(std::string_view what, int64_t start, int64_t duration) {
+    trace.events.push_back(event(EventKind::cuda_runtime, name(what), start, duration));
+  }
+  void kernel(int64_t launched, int64_t start, int64_t duration) {
+    call("cudaLaunchKernel", launched, 1);
+    trace.events.back().correlation = ++correlation;
+    trace.events.push_back(event(EventKind::kernel, name("k"), start, duration, 1));
+    trace.events.back().correlation = correlation;
+  }
+  Step step() {
+    order_events(trace);
+    return find_steps(trace, launching_calls(trace)).at(0);
+  }
+};
+
+TEST(Summary, KernelsPerStepOfTheRealTraces) {
+  const std::map<std::string, int64_t> expected{
+      {"add_matmul", 2},  {"linear_eager", 1}, {"linear_compile", 1}, {"mlp_eager", 5},
+      {"mlp_compile", 4}, {"mlp_liger", 4},    {"mlp_fp32_gelu", 5}};
+  for (const auto& [name, kernels] : expected) {
+    const Summary summary = summarise(real(name));
+    ASSERT_EQ(summary.steps.size(), 3u) << name;
+    for (const Step& step : summary.steps) EXPECT_EQ(step.kernels, kernels) << name << " " << step.name;
+  }
+}
+
+TEST(Summary, ShowsWhatARealTraceHolds) {
+  const Summary summary = summarise(real("mlp_fp32_gelu"));
+  EXPECT_EQ(summary.kernels[0].calls, 3);
+  EXPECT_EQ(summary.kernels[0].total_ns, 183712);
+  EXPECT_EQ(summary.kernels[0].launch.grid, (std::array<int32_t, 3>{32, 2, 4}));
+  ASSERT_EQ(summary.memory.size(), 1u);
+  EXPECT_EQ(summary.memory[0].peak_reserved, 354418688);
+  EXPECT_NEAR(summary.memory[0].fragmentation(), 0.725, 0.001);
+  EXPECT_EQ(summary.launch.launches, 15);
+  EXPECT_EQ(summary.launch.median_latency_ns, 12151);
+  ASSERT_EQ(summary.copies.size(), 1u);
+  EXPECT_EQ(summary.copies[0].bytes, 1536);
+}
+
+TEST(Summary, JsonHasTheKeysOfTheContract) {
+  const std::string json = summary_json({summarise(real("mlp_eager"))});
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(json);
+  const auto has = [](simdjson::dom::element object, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) EXPECT_EQ(object[key].error(), simdjson::SUCCESS) << key;
+  };
+  has(root, {"file", "steps", "ops", "kernels", "memory", "problems"});
+  has(root["steps"].at(0), {"name", "wall_us", "device_busy_us", "device_idle_us", "kernels", "regime"});
+  has(root["ops"].at(0), {"name", "shapes", "calls", "self_cpu_us", "cpu_total_us", "self_device_us",
+                          "device_total_us", "flops", "bytes"});
+  has(root["kernels"].at(0), {"name", "short", "calls", "total_us", "avg_us", "min_us", "max_us", "grid",
+                              "block", "registers", "shared_bytes"});
+  EXPECT_EQ(int64_t(root["steps"].at(0)["kernels"]), 5);
+  const std::string two = summary_json({summarise(real("mlp_eager")), summarise(real("mlp_liger"))});
+  EXPECT_EQ(parser.parse(two)["files"].get_array().size(), 2u);
+}
+
+TEST(Summary, SeveralFilesStandSideBySide) {
+  const std::string text = summary_text({summarise(real("mlp_eager")), summarise(real("mlp_compile"))});
+  EXPECT_THAT(text, HasSubstr("mlp_eager.json.gz         mlp_compile.json.gz"));
+  EXPECT_THAT(text, HasSubstr("kernels                                     5                           4"));
+}
+
+TEST(Steps, BusyIsTheUnionOverStreamsOfWhatTheStepLaunched) {
+  Synthetic synthetic;
+  synthetic.kernel(10, 20, 10);
+  synthetic.kernel(12, 25, 15);   // overlaps the first
+  synthetic.kernel(90, 130, 5);   // runs after the step has ended
+  synthetic.kernel(150, 160, 9);  // launched outside
+  const Step step = synthetic.step();
+  EXPECT_EQ(step.device_busy_ns, 25000);
+  EXPECT_EQ(step.device_idle_ns, 75000);
+  EXPECT_EQ(step.kernels, 3);
+}
+
+TEST(Steps, RegimeSaysWhatBoundTheStep) {
+  Synthetic launches;
+  launches.op(5, 80);
+  launches.kernel(50, 55, 5);
+  EXPECT_EQ(launches.step().regime, Regime::launch_bound);
+  Synthetic device;
+  device.kernel(1, 2, 95);
+  EXPECT_EQ(device.step().regime, Regime::device_bound);
+  Synthetic sync;
+  sync.kernel(10, 20, 5);
+  sync.call("cudaStreamSynchronize", 30, 40);
+  EXPECT_EQ(sync.step().regime, Regime::waiting_on_sync);
+  EXPECT_EQ(sync.step().sync_ns, 40000);
+  Synthetic host;
+  host.op(10, 20);
+  host.kernel(12, 20, 5);
+  EXPECT_EQ(host.step().regime, Regime::host_bound);
+}
+
+TEST(Steps, WorkThatCannotBeTiedToALaunchMakesAStepIncomplete) {
+  Synthetic untied;
+  untied.trace.events.push_back(event(EventKind::kernel, untied.name("k"), 20, 10, 1));
+  EXPECT_EQ(untied.step().regime, Regime::incomplete);
+  Synthetic graph;
+  graph.kernel(10, 20, 10);
+  graph.trace.launches.push_back({.graph = 3});
+  graph.trace.events.back().detail = 0;
+  EXPECT_EQ(graph.step().regime, Regime::incomplete);
+  EXPECT_THAT(graph.step().reason(), HasSubstr("cannot be tied to its launch"));
+}
+
+TEST(Steps, WithoutADeviceCpuKernelsAreCounted) {
+  Synthetic cpu;
+  cpu.op(10, 30);
+  cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), 12, 20));
+  cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), 50, 5));
+  EXPECT_EQ(cpu.step().regime, Regime::cpu);
+  EXPECT_EQ(cpu.step().kernels, 2);
+  EXPECT_EQ(cpu.step().device_busy_ns, 25000);
+}
+
+TEST(Launches, LatencyAndQueueCountFromTheCall) {
+  Synthetic synthetic;
+  synthetic.kernel(0, 10, 5);
+  synthetic.kernel(2, 15, 5);
+  synthetic.kernel(4, 24, 5);
+  order_events(synthetic.trace);
+  const LaunchStats stats = summarise(synthetic.trace).launch;
+  EXPECT_EQ(stats.median_latency_ns, 13000);
+  EXPECT_EQ(stats.max_latency_ns, 20000);
+  EXPECT_EQ(stats.max_queue, 2);
+  EXPECT_DOUBLE_EQ(stats.mean_queue, 1.0);
+}
+
+TEST(Gaps, LongestFirstWithWhatTheHostDid) {
+  Synthetic synthetic;
+  synthetic.kernel(1, 5, 5);
+  synthetic.op(8, 40);
+  synthetic.call("cudaMalloc", 10, 30);
+  synthetic.kernel(44, 50, 10);
+  synthetic.kernel(55, 62, 3);
+  order_events(synthetic.trace);
+  const Trace& trace = synthetic.trace;
+  const std::vector<Gap> gaps = find_gaps(trace, -1);
+  ASSERT_EQ(gaps.size(), 2u);
+  EXPECT_EQ(gaps[0].start_ns, 10000);
+  EXPECT_EQ(gaps[0].duration_ns, 40000);
+  EXPECT_EQ(trace.events[gaps[0].ended_by].start_ns, 50000);
+  EXPECT_EQ(trace.name(trace.events[gaps[0].launched_by]), "aten::mm");
+  EXPECT_EQ(trace.name(trace.events[gaps[0].host]), "cudaMalloc");
+  EXPECT_EQ(gaps[0].host_ns, 30000);
+  EXPECT_EQ(gaps[1].duration_ns, 2000);
+  EXPECT_EQ(find_gaps(trace, 1).size(), 1u);
+}
+
+TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
+  Synthetic cpu;
+  cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
+  for (const int64_t start : {10, 40, 210})
+    cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
+  order_events(cpu.trace);
+  const std::vector<Gap> gaps = find_gaps(cpu.trace, -1);
+  ASSERT_EQ(gaps.size(), 1u);
+  EXPECT_EQ(gaps[0].duration_ns, 25000);
+  EXPECT_EQ(cpu.trace.name(cpu.trace.events[gaps[0].host]), "ProfilerStep#1");
+}
+
+TEST(Gaps, OfARealTraceNameTheKernelAndItsOp) {
+  const std::string text = gaps_text(real("mlp_eager"), 1);
+  EXPECT_THAT(text, HasSubstr("28.256us"));
+  EXPECT_THAT(text, HasSubstr("GPU 0 stream 7  Memset (Device)  aten::mm"));
+}
+
+}  // namespace
+}  // namespace epilogue::trace

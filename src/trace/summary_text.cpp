@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/format.h"
+#include "trace/summary.h"
+
+namespace epilogue::trace {
+namespace {
+
+std::string time(int64_t ns) { return format_us(static_cast<double>(ns) / 1e3); }
+std::string time(double ns) { return format_us(ns / 1e3); }
+std::string number(int64_t n) { return fmt::format("{}", n); }
+
+std::string device_name(const DeviceMemory& memory) {
+  return memory.device_type == 0 ? "CPU" : fmt::format("CUDA {}", memory.device_index);
+}
+
+// A table of at most `rows` rows, and how many were left out.
+template <class Rows, class Cells>
+std::string limited(const std::string& title, TextTable table, const Rows& rows, int limit,
+                    const Cells& cells) {
+  if (rows.empty()) return {};
+  size_t shown = 0;
+  for (const auto& row : rows) {
+    if (limit >= 0 && shown == static_cast<size_t>(limit)) break;
+    table.add_row(cells(row));
+    ++shown;
+  }
+  std::string text = fmt::format("\n{}\n{}", title, table.to_string());
+  if (shown < rows.size()) text += fmt::format("... and {} more\n", rows.size() - shown);
+  return text;
+}
+
+int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member) {
+  std::vector<int64_t> values;
+  for (const Step& step : steps) values.push_back(step.*member);
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string steps_text(const Summary& summary, int rows) {
+  if (summary.steps.empty()) return "\nThe trace marks no steps (ProfilerStep#N).\n";
+  std::string text = limited("Steps",
+                             TextTable({{"Step", false},
+                                        {"Wall"},
+                                        {"Device busy"},
+                                        {"Device idle"},
+                                        {"Kernels"},
+                                        {"Regime", false},
+                                        {"Because", false}}),
+                             summary.steps, rows, [](const Step& step) -> std::vector<std::string> {
+                               return {step.name,
+                                       time(step.wall_ns),
+                                       time(step.device_busy_ns),
+                                       time(step.device_idle_ns),
+                                       number(step.kernels),
+                                       regime_name(step.regime),
+                                       step.reason()};
+                             });
+  return text + fmt::format("Median of {} steps: wall {}, device busy {}, {} kernels\n", summary.steps.size(),
+                            time(median_of(summary.steps, &Step::wall_ns)),
+                            time(median_of(summary.steps, &Step::device_busy_ns)),
+                            median_of(summary.steps, &Step::kernels));
+}
+
+std::string kernels_text(const Summary& summary, int rows) {
+  return limited("Kernels",
+                 TextTable({{"Kernel", false},
+                            {"Calls"},
+                            {"Total"},
+                            {"Average"},
+                            {"Min"},
+                            {"Max"},
+                            {"Grid"},
+                            {"Block"},
+                            {"Registers"},
+                            {"Shared"}}),
+                 summary.kernels, rows, [](const KernelStats& kernel) -> std::vector<std::string> {
+                   std::vector<std::string> cells{
+                       kernel.brief,
+                       number(kernel.calls),
+                       time(kernel.total_ns),
+                       time(static_cast<double>(kernel.total_ns) / static_cast<double>(kernel.calls)),
+                       time(kernel.min_ns),
+                       time(kernel.max_ns)};
+                   if (kernel.cpu) {
+                     cells.push_back(fmt::format("{} threads", kernel.work.threads));
+                   } else {
+                     cells.push_back(fmt::format("{}", fmt::join(kernel.launch.grid, "x")));
+                     cells.push_back(fmt::format("{}", fmt::join(kernel.launch.block, "x")));
+                     cells.push_back(number(kernel.launch.registers_per_thread));
+                     cells.push_back(format_bytes(kernel.launch.shared_bytes));
+                   }
+                   return cells;
+                 });
+}
+
+std::string copies_text(const Summary& summary, int rows) {
+  return limited("Copies", TextTable({{"Copy", false}, {"Calls"}, {"Total"}, {"Bytes"}, {"GB/s"}}),
+                 summary.copies, rows, [](const CopyStats& copy) -> std::vector<std::string> {
+                   const double rate = copy.total_ns > 0 ? static_cast<double>(copy.bytes) /
+                                                               static_cast<double>(copy.total_ns)
+                                                         : 0;
+                   return {copy.name, number(copy.calls), time(copy.total_ns), format_bytes(copy.bytes),
+                           fmt::format("{:.3f}", rate)};
+                 });
+}
+
+std::string memory_text(const Summary& summary) {
+  return limited("Memory",
+                 TextTable({{"Device", false},
+                            {"Allocations"},
+                            {"Frees"},
+                            {"Peak allocated"},
+                            {"Peak reserved"},
+                            {"Fragmentation"}}),
+                 summary.memory, -1, [](const DeviceMemory& memory) -> std::vector<std::string> {
+                   return {device_name(memory),
+                           number(memory.allocations),
+                           number(memory.frees),
+                           format_bytes(memory.peak_allocated),
+                           format_bytes(memory.peak_reserved),
+                           fmt::format("{:.1f}%", 100 * memory.fragmentation())};
+                 });
+}
+
+std::string problems_text(const Summary& summary) {
+  std::string text;
+  for (const Problem& problem : summary.problems)
+    text += fmt::format("{}  {}: {}\n", text.empty() ? "\nProblems\n" : "", problem.what, problem.count);
+  return text;
+}
+
+std::string one_text(const Summary& summary, const SummaryText& options) {
+  std::string text =
+      fmt::format("{}: {} events, {} steps", summary.file, summary.events, summary.steps.size());
+  if (!summary.devices.empty()) text += fmt::format(", {}", summary.devices.front());
+  text += fmt::format("\n{}", steps_text(summary, options.rows));
+  const std::string by_time = summary.ops.has_device ? "device_time_total" : "self_cpu_time_total";
+  text += "\nOps\n" + summary.ops.table({.sort_by = options.sort_by.empty() ? by_time : options.sort_by,
+                                         .rows = options.rows});
+  text += kernels_text(summary, options.rows) + copies_text(summary, options.rows) + memory_text(summary);
+  if (const LaunchStats& launch = summary.launch; launch.launches > 0)
+    text += fmt::format(
+        "\nLaunches: {}; from call to kernel median {}, longest {}; kernels queued at a launch: mean {:.1f}, "
+        "most {}\n",
+        launch.launches, time(launch.median_latency_ns), time(launch.max_latency_ns), launch.mean_queue,
+        launch.max_queue);
+  return text + problems_text(summary);
+}
+
+std::string regimes(const std::vector<Step>& steps) {
+  std::set<std::string> names;
+  for (const Step& step : steps) names.insert(regime_name(step.regime));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<TextTable::Column> file_columns(const char* first, const std::vector<Summary>& summaries) {
+  std::vector<TextTable::Column> columns{{first, false}};
+  for (const Summary& summary : summaries)
+    columns.push_back({summary.file.substr(summary.file.rfind('/') + 1)});
+  return columns;
+}
+
+std::string totals_side_by_side(const std::vector<Summary>& summaries) {
+  TextTable table(file_columns("Per step (median)", summaries));
+  const auto add = [&](const char* what, const auto& cell) {
+    std::vector<std::string> cells{what};
+    for (const Summary& summary : summaries) cells.push_back(cell(summary));
+    table.add_row(std::move(cells));
+  };
+  add("wall", [](const Summary& s) { return time(median_of(s.steps, &Step::wall_ns)); });
+  add("device busy", [](const Summary& s) { return time(median_of(s.steps, &Step::device_busy_ns)); });
+  add("device idle", [](const Summary& s) { return time(median_of(s.steps, &Step::device_idle_ns)); });
+  add("kernels", [](const Summary& s) { return number(median_of(s.steps, &Step::kernels)); });
+  add("regime", [](const Summary& s) { return regimes(s.steps); });
+  add("steps", [](const Summary& s) { return number(static_cast<int64_t>(s.steps.size())); });
+  add("launch latency", [](const Summary& s) { return time(s.launch.median_latency_ns); });
+  add("problems", [](const Summary& s) { return number(static_cast<int64_t>(s.problems.size())); });
+  return table.to_string();
+}
+
+// Total times of the kernels that any of the files has.
+std::string kernels_side_by_side(const std::vector<Summary>& summaries, int rows) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> totals;
+  for (size_t f = 0; f < summaries.size(); ++f)
+    for (const KernelStats& kernel : summaries[f].kernels) {
+      auto at = std::find_if(totals.begin(), totals.end(),
+                             [&](const auto& row) { return row.first == kernel.brief; });
+      if (at == totals.end()) at = totals.insert(at, {kernel.brief, std::vector<int64_t>(summaries.size())});
+      at->second[f] += kernel.total_ns;
+    }
+  return limited("Kernels, total time", TextTable(file_columns("Kernel", summaries)), totals, rows,
+                 [](const auto& row) {
+                   std::vector<std::string> cells{row.first};
+                   for (const int64_t ns : row.second) cells.push_back(ns > 0 ? time(ns) : "-");
+                   return cells;
+                 });
+}
+
+}  // namespace
+
+std::string summary_text(const std::vector<Summary>& summaries, const SummaryText& options) {
+  std::string text;
+  if (summaries.size() > 1)
+    text = totals_side_by_side(summaries) + kernels_side_by_side(summaries, options.rows) + '\n';
+  for (size_t i = 0; i < summaries.size(); ++i)
+    text += fmt::format("{}{}", i ? "\n" : "", one_text(summaries[i], options));
+  return text;
+}
+
+}  // namespace epilogue::trace
