@@ -32,12 +32,9 @@ def measure(m, dim, hidden, dtype, min_time):
     parameters = weights(dim, hidden, dtype)
     x = torch.randn(m, dim).to(DTYPES[dtype])
     seconds = []
-    warm_until = time.perf_counter() + min_time / 4
-    for _ in range(2):
+    for _ in range(3):  # as many calls to warm up and to measure as `epilogue bench` makes
         forward(x, *parameters)
-    while time.perf_counter() < warm_until:
-        forward(x, *parameters)
-    while sum(seconds) < min_time or len(seconds) < 3:
+    while sum(seconds) < min_time or len(seconds) < 5:
         start = time.perf_counter()
         forward(x, *parameters)
         seconds.append(time.perf_counter() - start)
