@@ -7,6 +7,7 @@
 
 namespace epilogue::cli {
 
+void add_profile(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);

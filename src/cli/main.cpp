@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "epilogue 0.1.0");
   int exit_code = 0;
+  epilogue::cli::add_profile(app, exit_code);
   epilogue::cli::add_bench(app, exit_code);
   epilogue::cli::add_verify(app, exit_code);
   epilogue::cli::add_info(app, exit_code);

@@ -62,11 +62,9 @@ bool addressable(const Matrix& matrix, int64_t rows, int64_t columns) {
   return fits(matrix.column, matrix.row, columns, rows) || fits(matrix.row, matrix.column, rows, columns);
 }
 
-// Sizes of 1 leave their stride free; oneDNN wants the ordinary one.
+// A size of 1 leaves its stride free; oneDNN wants one that makes the matrix row-major or column-major.
 Matrix tidy(Matrix matrix, int64_t rows, int64_t columns) {
-  if (columns == 1 && rows != 1 && matrix.row != 1) matrix.column = 1;
-  if (columns == 1 && matrix.row == 1) matrix.column = std::max<int64_t>(rows, 1);
-  if (rows == 1 && columns == 1) return {matrix.data, 1, 1};
+  if (columns == 1) matrix.column = matrix.row == 1 ? rows : 1;
   if (rows == 1) matrix.row = matrix.column == 1 ? columns : 1;
   return matrix;
 }

@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/peak.h"
+#include "base/check.h"
+#include "base/format.h"
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/problem.h"
+#include "epilogue/profiler.h"
+#include "trace/links.h"
+#include "trace/steps.h"
+#include "trace/summary.h"
+
+namespace epilogue::cli {
+namespace {
+
+struct Options {
+  std::string mode = "eager", trace, report, sort = "self_cpu_time_total", format = "table", kernels;
+  bool compile = false, record_shapes = false, profile_memory = false, group_by_shape = false;
+  Schedule schedule{.wait = 1, .warmup = 1, .active = 3, .repeat = 1};
+  int rows = 20, threads = 0;
+};
+
+struct ModeResult {
+  nn::Mode mode = nn::Mode::eager;
+  KeyAverages averages;
+  std::vector<double> step_us;
+  int64_t kernels_per_step = 0;
+  std::vector<std::string> kernels;  // of the last step, in order
+  MemoryStats memory;
+  std::string trace_file;
+  int64_t dropped = 0;
+
+  double median_us() const { return step_us[step_us.size() / 2]; }
+};
+
+// "t.json.gz" for the only mode, "t.eager.json.gz" among several.
+std::string trace_file_for(const std::string& path, nn::Mode mode, bool several) {
+  if (path.empty() || !several) return path;
+  size_t dot = path.rfind(".json");
+  if (dot == std::string::npos) dot = path.size();
+  return path.substr(0, dot) + "." + nn::mode_name(mode) + path.substr(dot);
+}
+
+void take_window(const Profiler& profiler, ModeResult& result) {
+  const trace::Trace& trace = profiler.trace();
+  const auto steps = trace::find_steps(trace, trace::launching_calls(trace));
+  for (const trace::Step& step : steps) result.step_us.push_back(static_cast<double>(step.wall_ns) / 1e3);
+  result.kernels_per_step = steps.back().kernels;
+  result.kernels.clear();
+  for (const trace::Event& event : trace.events)
+    if (event.kind == trace::EventKind::cpu_kernel && event.start_ns >= steps.back().start_ns)
+      result.kernels.emplace_back(trace.name(event));
+  result.dropped += profiler.dropped();
+}
+
+ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& options, bool several) {
+  const Workload workload = make_workload(problem, mode);
+  Backend& backend = backend_for(problem.device);
+  ModeResult result{.mode = mode, .trace_file = trace_file_for(options.trace, mode, several)};
+  const char* range = problem.kind == ProblemKind::mlp ? "mlp_fwd" : "linear_fwd";
+  Profiler profiler({.schedule = options.schedule,
+                     .record_shapes = options.record_shapes || options.group_by_shape,
+                     .profile_memory = options.profile_memory,
+                     .with_flops = true,
+                     .on_trace_ready = [&](Profiler& ready) { take_window(ready, result); }});
+  const Schedule& s = options.schedule;
+  const int64_t steps = s.skip_first + int64_t{s.repeat} * (s.wait + s.warmup + s.active);
+  profiler.start();
+  for (int64_t i = 0; i < steps; ++i) {
+    if (i == s.skip_first + s.wait + s.warmup) backend.reset_peak_memory();
+    progress(fmt::format("{}: step {} of {}", nn::mode_name(mode), i + 1, steps));
+    {
+      const Range forward(range);
+      workload.forward(workload.x);
+      backend.synchronize();
+    }
+    profiler.step();
+  }
+  profiler.stop();
+  progress("");
+  std::sort(result.step_us.begin(), result.step_us.end());
+  result.averages = profiler.key_averages(options.group_by_shape);
+  result.memory = backend.memory_stats();
+  if (!result.trace_file.empty()) profiler.export_chrome_trace(result.trace_file);
+  return result;
+}
+
+std::string ops_json(const KeyAverages& averages) {
+  std::vector<std::string> rows;
+  for (const OpStats& op : averages.rows) rows.push_back(trace::op_json(op));
+  return fmt::format("[{}]", fmt::join(rows, ","));
+}
+
+std::string to_json(const Problem& problem, const std::vector<ModeResult>& results) {
+  std::vector<std::string> modes;
+  for (const ModeResult& r : results)
+    modes.push_back(fmt::format(
+        R"({{"mode":"{}","kernels_per_step":{},"step_us":{{"median":{:.3f},"min":{:.3f},"max":{:.3f}}},"ops":{},)"
+        R"("memory":{{"peak_allocated":{},"peak_reserved":{}}},"trace":{},"dropped":{}}})",
+        nn::mode_name(r.mode), r.kernels_per_step, r.median_us(), r.step_us.front(), r.step_us.back(),
+        ops_json(r.averages), r.memory.peak_allocated, r.memory.peak_reserved,
+        r.trace_file.empty() ? "null" : json_quote(r.trace_file), r.dropped));
+  return fmt::format(R"({{"device":"{}","dtype":"{}","problem":{},"modes":[{}]}})"
+                     "\n",
+                     device_name(problem.device), dtype_name(problem.dtype), problem.to_json(),
+                     fmt::join(modes, ","));
+}
+
+std::string describe(const ModeResult& r, const Options& options) {
+  TableOptions table{.sort_by = options.sort, .rows = options.rows, .peak_gflops = cpu::peak_fma_gflops()};
+  std::string text = r.averages.table(table);
+  text += fmt::format("{}: {} kernels per step\n", nn::mode_name(r.mode), r.kernels_per_step);
+  for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
+  if (options.profile_memory)
+    text += fmt::format(
+        "Memory: allocated {}, peak {}; reserved {}, peak {}; {} allocations; packed weights {}\n",
+        format_bytes(r.memory.allocated), format_bytes(r.memory.peak_allocated),
+        format_bytes(r.memory.reserved), format_bytes(r.memory.peak_reserved), r.memory.allocations,
+        format_bytes(r.memory.packed_weights));
+  return text;
+}
+
+std::string compare(const Problem& problem, const std::vector<ModeResult>& results) {
+  TextTable table({{"mode", false},
+                   {"kernels per step"},
+                   {"step, median"},
+                   {"min"},
+                   {"max"},
+                   {"GFLOP/s"},
+                   {"peak memory"},
+                   {"vs first"},
+                   {"trace", false}});
+  for (const ModeResult& r : results)
+    table.add_row({nn::mode_name(r.mode), std::to_string(r.kernels_per_step), format_us(r.median_us()),
+                   format_us(r.step_us.front()), format_us(r.step_us.back()),
+                   fmt::format("{:.1f}", problem.flops() / r.median_us() / 1e3),
+                   format_bytes(r.memory.peak_allocated),
+                   fmt::format("{:.2f}x", results.front().median_us() / r.median_us()), r.trace_file});
+  return table.to_string();
+}
+
+void run(const Problem& problem, const Options& options) {
+  const Schedule& s = options.schedule;
+  EP_CHECK(s.wait >= 0 && s.warmup >= 0 && s.active >= 1 && s.repeat >= 1,
+           "the schedule needs --active and --repeat of at least 1 and no negative number");
+  if (options.threads > 0) set_thread_count(options.threads);
+  const auto modes = modes_from_list(options.compile ? "compiled" : options.mode);
+  std::vector<ModeResult> results;
+  for (const nn::Mode mode : modes)
+    results.push_back(profile_mode(problem, mode, options, options.mode == "all"));
+  if (options.format == "json") {
+    fmt::print("{}", to_json(problem, results));
+    return;
+  }
+  fmt::print("{}\n", problem.to_string());
+  for (const ModeResult& result : results) fmt::print("{}", describe(result, options));
+  fmt::print("\n{}", compare(problem, results));
+}
+
+void add_profile_of(CLI::App& parent, const char* name, const char* what, ProblemKind kind) {
+  CLI::App* command = parent.add_subcommand(name, what);
+  auto problem = std::make_shared<ProblemOptions>(*command, kind);
+  auto options = std::make_shared<Options>();
+  command->add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
+      ->capture_default_str();
+  command->add_flag("--compile", options->compile, "the same as --mode compiled");
+  command->add_option("--wait", options->schedule.wait, "steps to pass over")->capture_default_str();
+  command->add_option("--warmup", options->schedule.warmup, "steps to record and throw away")
+      ->capture_default_str();
+  command->add_option("--active", options->schedule.active, "steps to record")->capture_default_str();
+  command->add_option("--repeat", options->schedule.repeat, "how often; the last window is shown")
+      ->capture_default_str();
+  command->add_flag("--record-shapes", options->record_shapes, "keep the shapes of each op's inputs");
+  command->add_flag("--profile-memory", options->profile_memory, "keep allocations and frees");
+  command->add_flag("--group-by-shape", options->group_by_shape, "a row per op and shapes");
+  command->add_option("--trace", options->trace, "write the trace: FILE.json or FILE.json.gz");
+  command->add_option("--sort", options->sort, "the table's order: PyTorch's keys")->capture_default_str();
+  command->add_option("--rows", options->rows, "rows of the table")->capture_default_str();
+  command->add_option("--threads", options->threads, "CPU threads; default: all");
+  add_format_option(*command, options->format);
+  command->footer(fmt::format(
+      "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));
+  command->callback([problem, options] { run(problem->finish(), *options); });
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand("profile", "run a layer under the profiler");
+  command->require_subcommand(1);
+  add_profile_of(*command, "linear", "x times a weight, plus a bias: one kernel", ProblemKind::linear);
+  add_profile_of(*command, "matmul-add", "the pair that linear replaces: two kernels",
+                 ProblemKind::matmul_add);
+  add_profile_of(*command, "mlp", "the (gated) MLP", ProblemKind::mlp);
+}
+
+}  // namespace epilogue::cli

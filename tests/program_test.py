@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""The program as a user runs it: results on stdout, one line on stderr for what is wrong, the promised exit codes and keys."""
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parent / "data"
+PROGRAM = ""
+
+
+def run(*arguments, **environment):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+
+    def result(self, *arguments, code=0, **environment):
+        done = run(*arguments, **environment)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout
+
+    def json(self, *arguments, code=0):
+        return json.loads(self.result(*arguments, "--format", "json", code=code))
+
+    def refused(self, *arguments, says):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(says, done.stderr)
+
+    def profile(self, *arguments):
+        found = self.json("profile", *arguments)
+        self.assertEqual([mode["dropped"] for mode in found["modes"]], [0] * len(found["modes"]))
+        return found
+
+    def test_linear_is_one_kernel_and_matmul_add_two(self):
+        self.assertEqual(self.profile("linear")["modes"][0]["kernels_per_step"], 1)
+        self.assertEqual(self.profile("linear", "--no-bias")["modes"][0]["kernels_per_step"], 1)
+        self.assertEqual(self.profile("matmul-add")["modes"][0]["kernels_per_step"], 2)
+
+    def test_eager_mlp_is_five_kernels_in_every_dtype(self):
+        for dtype in ("f32", "bf16", "f16"):
+            found = self.profile("mlp", "--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96, "--dtype", dtype)
+            self.assertEqual(found["modes"][0]["kernels_per_step"], 5, dtype)
+            self.assertEqual(found["dtype"], dtype)
+        plain = self.profile("mlp", "--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96, "--no-gate", "--bias")
+        self.assertEqual(plain["modes"][0]["kernels_per_step"], 3)
+
+    def test_profile_trace_shows_linear_over_t_and_addmm(self):
+        for name, read in (("t.json", open), ("t.json.gz", gzip.open)):
+            file = self.path / name
+            self.result("profile", "linear", "--record-shapes", "--profile-memory", "--trace", file)
+            events = json.load(read(file, "rt"))["traceEvents"]
+            names = [e["name"] for e in events if e.get("cat") == "cpu_op"]
+            self.assertEqual(names, ["ep::linear", "ep::t", "ep::addmm"] * 3)
+            gemms = [e["name"] for e in events if e.get("cat") == "cpu_kernel"]
+            self.assertEqual(len(gemms), 3)
+            self.assertTrue(all("_f32" in name for name in gemms), gemms)
+            steps = [e["name"] for e in events if e["name"].startswith("ProfilerStep#")]
+            self.assertEqual(steps, ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"])
+            dims = [e["args"]["Input Dims"] for e in events if e["name"] == "ep::addmm"]
+            self.assertEqual(dims, [[[64], [1024, 32], [32, 64]]] * 3)
+            self.assertTrue(any(e["name"] == "[memory]" for e in events))
+
+    def test_profile_keys_hold(self):
+        found = self.profile("mlp", "--batch", 1, "--seq", 4, "--dim", 32, "--hidden", 64, "--trace", self.path / "t.json")
+        self.assertEqual(set(found), {"device", "dtype", "problem", "modes"})
+        mode = found["modes"][0]
+        self.assertLessEqual({"mode", "kernels_per_step", "step_us", "ops", "memory", "trace", "dropped"}, set(mode))
+        self.assertEqual(set(mode["step_us"]), {"median", "min", "max"})
+        self.assertLessEqual({"name", "shapes", "calls", "self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us",
+                              "flops", "bytes"}, set(mode["ops"][0]))
+        self.assertGreater(mode["memory"]["peak_allocated"], 0)
+
+    def test_all_modes_write_a_trace_each(self):
+        self.result("profile", "mlp", "--batch", 1, "--seq", 4, "--dim", 32, "--hidden", 64, "--mode", "all", "--trace",
+                    self.path / "t.json.gz")
+        self.assertIn("t.eager.json.gz", os.listdir(self.path))
+
+    def test_profile_table_is_pytorchs_with_flops(self):
+        text = self.result("profile", "linear", "--record-shapes")
+        for word in ("Self CPU %", "CPU total", "# of Calls", "ep::addmm", "1 kernels per step", "onednn_"):
+            self.assertIn(word, text)
+
+    def test_bench_keys_hold_and_shapes_files_are_read(self):
+        shapes = self.path / "shapes"
+        shapes.write_text("# two problems\nmlp m=4 dim=32 hidden=64 act=silu\nlinear m=3 in=8 out=5 dtype=bf16\n")
+        found = self.json("bench", "mlp", "--shapes", shapes, "--min-time", "0.01")
+        self.assertLessEqual({"machine", "ceilings", "rows"}, set(found))
+        self.assertGreater(found["ceilings"]["gflops"], 0)
+        self.assertGreater(found["ceilings"]["copy_gbs"], 0)
+        keys = {"m", "dim", "hidden", "act", "dtype", "device", "mode", "median_us", "min_us", "p95_us", "gflops", "of_ceiling",
+                "kernels", "implementation"}
+        for row in found["rows"]:
+            self.assertLessEqual(keys, set(row))
+            self.assertLessEqual(row["min_us"], row["median_us"])
+        self.assertEqual([(row["m"], row["act"]) for row in found["rows"] if row["kernels"] == 5], [(4, "silu")])
+
+    def test_verify_passes_on_the_golden_files(self):
+        files = sorted((DATA / "golden").glob("*.safetensors"))
+        found = self.json("verify", *files)
+        self.assertGreaterEqual(len(found["files"]), 14)
+        self.assertTrue(all(row["passed"] for row in found["files"]), found)
+
+    def test_verify_fails_on_a_wrong_result(self):
+        source = (DATA / "golden" / "linear_float32.safetensors").read_bytes()
+        size = int.from_bytes(source[:8], "little")
+        header = json.loads(source[8:8 + size])
+        begin, _ = header["bias"]["data_offsets"]
+        wrong = bytearray(source)
+        wrong[8 + size + begin:8 + size + begin + 4] = b"\x00\x00\x20\x41"  # the first bias becomes 10
+        file = self.path / "linear_float32.safetensors"
+        file.write_bytes(wrong)
+        found = self.json("verify", file, code=1)
+        self.assertFalse(found["files"][0]["passed"])
+
+    def test_weights_as_they_are_give_the_same_result(self):
+        file = DATA / "golden" / "gated_mlp_gelu_tanh_float32.safetensors"
+        self.assertIn("1 passed", self.result("verify", file, EPILOGUE_PACK_WEIGHTS="0"))
+        for isa in ("scalar", "avx2"):
+            self.assertIn("1 passed", self.result("verify", file, EPILOGUE_ISA=isa))
+
+    def test_verbose_dispatch_prints_acceptance_and_refusal(self):
+        done = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispatch")
+        self.assertIn("gemm_no_inner refuses: the inner size is not 0", done.stderr)
+        self.assertIn("gemm_onednn accepts", done.stderr)
+
+    def test_bad_usage_is_one_line_and_exit_2(self):
+        self.refused("profile", "mlp", "--act", "tanh", says="activation 'tanh' is not known")
+        self.refused("profile", "mlp", "--dtype", "int8", says="dtype 'int8' is not known")
+        self.refused("profile", "mlp", "--mode", "quick", says="mode 'quick'")
+        self.refused("profile", "mlp", "--batch", "0", says="sizes must be")
+        self.refused("profile", "mlp", "--batch", "many", says="batch")
+        self.refused("profile", "mlp", "--active", "0", says="--active")
+        self.refused("profile", "linear", "--nonsense", says="nonsense")
+        self.refused("profile", "linear", "--sort", "beauty", says="beauty")
+        self.refused("profile", "linear", "--trace", self.path / "none" / "t.json", says="t.json")
+        self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
+        self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
+        self.refused("bench", "mlp", "--format", "xml", says="format")
+        self.refused("fly", says="fly")
+        self.refused(says="subcommand")
+
+    def test_a_device_that_is_not_there_says_why(self):
+        self.refused("profile", "linear", "--device", "tpu", says="device 'tpu' is not known")
+
+    def test_environment_errors_name_the_variable(self):
+        done = run("info", EPILOGUE_THREADS="many")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("EPILOGUE_THREADS", done.stderr)
+
+    def test_help_shows_examples(self):
+        for command in (["profile", "mlp"], ["bench", "mlp"], ["verify"]):
+            self.assertIn("Example", self.result(*command, "--help"))
+
+    def test_memory_that_cannot_be_had_is_an_error_with_numbers(self):
+        self.refused("profile", "linear", "--batch", str(2**31), "--in-dim", str(2**20), says="out of memory")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAM = options.program
+    unittest.main(argv=[sys.argv[0], *rest])
