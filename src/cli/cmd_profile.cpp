@@ -115,7 +115,8 @@ std::string to_json(const Problem& problem, const std::vector<ModeResult>& resul
 std::string describe(const ModeResult& r, const Options& options) {
   TableOptions table{.sort_by = options.sort, .rows = options.rows, .peak_gflops = cpu::peak_fma_gflops()};
   std::string text = r.averages.table(table);
-  text += fmt::format("{}: {} kernels per step\n", nn::mode_name(r.mode), r.kernels_per_step);
+  text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
+                      r.kernels_per_step == 1 ? "" : "s");
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
   if (options.profile_memory)
     text += fmt::format(
@@ -158,9 +159,9 @@ void run(const Problem& problem, const Options& options) {
     fmt::print("{}", to_json(problem, results));
     return;
   }
-  fmt::print("{}\n", problem.to_string());
-  for (const ModeResult& result : results) fmt::print("{}", describe(result, options));
-  fmt::print("\n{}", compare(problem, results));
+  std::string text = problem.to_string() + "\n";
+  for (const ModeResult& result : results) text += describe(result, options);
+  fmt::print("{}\n{}", text, compare(problem, results));
 }
 
 void add_profile_of(CLI::App& parent, const char* name, const char* what, ProblemKind kind) {

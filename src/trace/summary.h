@@ -64,6 +64,8 @@ struct SummaryText {
 };
 // One file's tables; for several, first what they have in common, side by side.
 std::string summary_text(const std::vector<Summary>& summaries, const SummaryText& options = {});
+// An op's row as CLI.md's OP.
+std::string op_json(const OpStats& op);
 // The object of CLI.md; several: {"files": [...]}.
 std::string summary_json(const std::vector<Summary>& summaries);
 

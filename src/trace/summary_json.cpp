@@ -23,14 +23,6 @@ std::string step_json(const Step& step) {
       regime_name(step.regime), us(step.host_ops_ns), us(step.sync_ns));
 }
 
-std::string op_json(const OpStats& op) {
-  return fmt::format(
-      R"({{"name":{},"shapes":{},"calls":{},"self_cpu_us":{:.3f},"cpu_total_us":{:.3f},"self_device_us":{:.3f},)"
-      R"("device_total_us":{:.3f},"flops":{},"bytes":{},"kernel":{},"annotation":{}}})",
-      json_quote(op.name), json_quote(op.shapes), op.calls, op.self_cpu_us, op.cpu_total_us,
-      op.self_device_us, op.device_total_us, op.flops, op.bytes, op.is_kernel, op.is_annotation);
-}
-
 std::string kernel_json(const KernelStats& kernel) {
   return fmt::format(
       R"({{"name":{},"short":{},"calls":{},"total_us":{},"avg_us":{:.3f},"min_us":{},"max_us":{},"grid":[{}],)"
@@ -86,6 +78,14 @@ std::string one_json(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string op_json(const OpStats& op) {
+  return fmt::format(
+      R"({{"name":{},"shapes":{},"calls":{},"self_cpu_us":{:.3f},"cpu_total_us":{:.3f},"self_device_us":{:.3f},)"
+      R"("device_total_us":{:.3f},"flops":{},"bytes":{},"kernel":{},"annotation":{}}})",
+      json_quote(op.name), json_quote(op.shapes), op.calls, op.self_cpu_us, op.cpu_total_us,
+      op.self_device_us, op.device_total_us, op.flops, op.bytes, op.is_kernel, op.is_annotation);
+}
 
 std::string summary_json(const std::vector<Summary>& summaries) {
   if (summaries.size() == 1) return one_json(summaries.front()) + "\n";
