@@ -23,7 +23,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "epilogue: {}\n", error.what());
+    // "A subcommand is required" would hide the one that was misspelt.
+    const auto unread =
+        dynamic_cast<const CLI::RequiredError*>(&error) ? app.remaining(true) : std::vector<std::string>();
+    fmt::print(stderr, "epilogue: {}{}; see epilogue --help\n", error.what(),
+               unread.empty() ? "" : fmt::format(", got '{}'", unread.front()));
     return 2;
   } catch (const epilogue::Error& error) {
     fmt::print(stderr, "epilogue: {}\n", error.what());
