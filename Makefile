@@ -1,6 +1,6 @@
 # The front door over the presets of CMakePresets.json. `make` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test build format format-check tidy check asan tsan fuzz bench-peers peers-check bundle install clean
+.PHONY: help demo test build format format-check tidy check asan tsan fuzz bench bench-peers peers-check bundle install clean
 
 PREFIX ?= /usr/local
 FILES ?= $(shell git ls-files '*.cpp' '*.h')
@@ -51,6 +51,12 @@ tsan: ## build and test with ThreadSanitizer
 fuzz: ## run every fuzz target for SECONDS (60)
 	@tools/deps build check
 	@tools/fuzz $(or $(SECONDS),60)
+
+bench: ## time the MLP beside the machine's ceilings, then the parts: profiler, linear call, pointwise kernels
+	@tools/deps build
+	@tools/build release
+	@$(PROGRAM) bench mlp
+	@for part in profiler linear pointwise; do build/release/bin/$${part}_bench --benchmark_min_time=0.1; done
 
 bench-peers: build ## measure eager GatedMlp beside PyTorch on the CPU: bench/results/cpu_eager_vs_torch.json
 	@tools/deps torch
