@@ -1,6 +1,5 @@
-#include "epilogue/nn.h"
-
 #include "base/check.h"
+#include "epilogue/nn.h"
 
 namespace epilogue::nn {
 namespace {
@@ -15,10 +14,14 @@ void append(NamedParameters& all, NamedParameters part) { all.insert(all.end(), 
 
 const char* mode_name(Mode mode) {
   switch (mode) {
-    case Mode::eager: return "eager";
-    case Mode::compiled: return "compiled";
-    case Mode::tuned: return "tuned";
-    case Mode::fused: return "fused";
+    case Mode::eager:
+      return "eager";
+    case Mode::compiled:
+      return "compiled";
+    case Mode::tuned:
+      return "tuned";
+    case Mode::fused:
+      return "fused";
   }
   return "";
 }
@@ -27,7 +30,8 @@ Mode mode_from_name(const std::string& name) {
   for (const Mode mode : available_modes())
     if (name == mode_name(mode)) return mode;
   std::string known;
-  for (const Mode mode : available_modes()) known += (known.empty() ? "" : ", ") + std::string(mode_name(mode));
+  for (const Mode mode : available_modes())
+    known += (known.empty() ? "" : ", ") + std::string(mode_name(mode));
   fail("mode '{}' is not in this build: expected {}", name, known);
 }
 
@@ -37,7 +41,9 @@ std::span<const Mode> available_modes() {
 }
 
 Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
-    : fc1(dim, hidden, linear_options(options, 0)), fc2(hidden, dim, linear_options(options, 1)), act(options.act) {}
+    : fc1(dim, hidden, linear_options(options, 0)),
+      fc2(hidden, dim, linear_options(options, 1)),
+      act(options.act) {}
 
 Tensor Mlp::forward(const Tensor& x) const { return fc2.forward(activation(fc1.forward(x), act)); }
 

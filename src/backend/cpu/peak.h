@@ -1,5 +1,6 @@
-// What this machine can do at best, measured: the ceilings that results are compared with. Each function measures
-// on its first call, with thread_count() threads and for at most 60 ms, and returns that number ever after.
+// What this machine can do at best, measured: the ceilings that results are compared with. Each function
+// measures on its first call, with thread_count() threads and for at most 60 ms, and returns that number ever
+// after.
 #pragma once
 
 namespace epilogue::cpu {

@@ -1,6 +1,6 @@
-// Per instruction set: F32x, a full vector of f32 with operators and the functions that op/activation-inl.h asks
-// for, and its loads and stores in the three float formats. Included inside Highway's foreach_target, once a
-// target.
+// Per instruction set: F32x, a full vector of f32 with operators and the functions that op/activation-inl.h
+// asks for, and its loads and stores in the three float formats. Included inside Highway's foreach_target,
+// once a target.
 #if defined(EPILOGUE_VECTOR_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EPILOGUE_VECTOR_MATH_INL_H
 #undef EPILOGUE_VECTOR_MATH_INL_H
