@@ -1,0 +1,32 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "epilogue/trace.h"
+#include "trace/report.h"
+
+namespace epilogue::cli {
+
+void add_trace_report(CLI::App& trace, int&) {
+  struct Arguments {
+    std::vector<std::string> files;
+    std::string output = "report.html";
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* report = trace.add_subcommand("report", "one HTML page: lanes, tables, several traces compared");
+  report->add_option("FILE", arguments->files, "the traces, .json or .json.gz")->required();
+  report->add_option("-o,--output", arguments->output, "the page to write")->capture_default_str();
+  report->callback([arguments] {
+    std::vector<trace::Trace> traces;
+    for (const std::string& file : arguments->files) traces.push_back(trace::read_trace(file));
+    std::vector<const trace::Trace*> pointers;
+    for (const trace::Trace& one : traces) pointers.push_back(&one);
+    trace::write_report(pointers, arguments->output);
+    fmt::print("{}\n", arguments->output);
+  });
+}
+
+}  // namespace epilogue::cli
