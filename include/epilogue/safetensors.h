@@ -13,8 +13,9 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  // "__metadata__"
 };
 
-// Tensors share one private (copy-on-write) mapping of the file. Throws Error naming the file and what is
-// wrong: see src/io/safetensors.cpp for the list.
+// Tensors share one private (copy-on-write) mapping of the file, which must not be cut short while it is in
+// use; one whose data is not aligned for its dtype is a copy. Throws Error naming the file and what is wrong:
+// see src/io/safetensors_header.h for the list.
 SafetensorsFile load_safetensors(const std::string& path);
 
 // Writes to a temporary file beside `path`, then renames, so a reader never sees half a file.

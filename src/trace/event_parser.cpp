@@ -10,6 +10,8 @@
 namespace epilogue::trace {
 namespace {
 
+constexpr int64_t kLongestSliceNs = int64_t{1} << 50;  // 13 days: thousands of them still sum up
+
 using simdjson::error_code;
 using simdjson::SUCCESS;
 using simdjson::ondemand::value;
@@ -269,6 +271,14 @@ error_code EventParser::add(simdjson::ondemand::object event) {
   return SUCCESS;
 }
 
+int64_t EventParser::amount(std::string_view token) {
+  constexpr int64_t kLargest = int64_t{1} << 53;
+  const auto value = number<int64_t>(token);
+  if (value >= -kLargest && value <= kLargest) return value;
+  count_problem("sizes too large to be true (read as 0)");
+  return 0;
+}
+
 bool EventParser::set_common(const Fields& fields, Event& event) {
   const auto start = parse_ns(fields.ts);
   if (!start) {
@@ -291,7 +301,7 @@ void EventParser::add_slice(const Fields& fields) {
   Event event;
   event.kind = kind_of(fields.category);
   const auto duration = parse_ns(fields.dur);
-  if (!duration || *duration < 0) {
+  if (!duration || *duration < 0 || *duration > kLongestSliceNs) {
     count_problem(fields.dur.empty() ? "slices without a duration (left out)"
                                      : "slices with a wrong duration (left out)");
     return;
@@ -324,13 +334,13 @@ void EventParser::set_detail(const Fields& fields, Event& event) {
     case EventKind::gpu_memset:
       if (!fields.bytes.empty()) {
         event.detail = static_cast<uint32_t>(trace_.copies.size());
-        trace_.copies.push_back({number<int64_t>(fields.bytes), number<float>(fields.bandwidth)});
+        trace_.copies.push_back({amount(fields.bytes), number<float>(fields.bandwidth)});
       }
       break;
     case EventKind::cpu_kernel:
-      event.detail = index_of(
-          Work{number<int64_t>(fields.flops), number<int64_t>(fields.bytes), number<int32_t>(fields.threads)},
-          trace_.work, work_);
+      event.detail =
+          index_of(Work{amount(fields.flops), amount(fields.bytes), number<int32_t>(fields.threads)},
+                   trace_.work, work_);
       break;
     default:
       break;
@@ -351,16 +361,15 @@ Launch EventParser::launch_of(const Fields& fields) const {
 void EventParser::add_memory(const Fields& fields) {
   Event event;
   event.kind = EventKind::memory;
-  const auto bytes = parse_int(fields.bytes);
-  if (!bytes) {
+  if (!parse_int(fields.bytes)) {
     count_problem("memory events without a size (left out)");
     return;
   }
   if (!set_common(fields, event)) return;
   event.detail = static_cast<uint32_t>(trace_.memories.size());
-  trace_.memories.push_back({.bytes = *bytes,
-                             .total_allocated = number<int64_t>(fields.total_allocated),
-                             .total_reserved = number<int64_t>(fields.total_reserved),
+  trace_.memories.push_back({.bytes = amount(fields.bytes),
+                             .total_allocated = amount(fields.total_allocated),
+                             .total_reserved = amount(fields.total_reserved),
                              .address = number<uint64_t>(fields.address),
                              .device_type = number<int32_t>(fields.device_type),
                              .device_index = number<int32_t>(fields.device_id)});

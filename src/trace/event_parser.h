@@ -44,6 +44,8 @@ class EventParser {
   void add_slice(const Fields& fields);
   void add_memory(const Fields& fields);
   void add_metadata(const Fields& fields);
+  int64_t amount(
+      std::string_view token);  // bytes or FLOPs: beyond what JSON holds exactly is counted, read as 0
   bool set_common(const Fields& fields, Event& event);
   void set_detail(const Fields& fields, Event& event);
   uint32_t track_of(const Fields& fields, bool device);

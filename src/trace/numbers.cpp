@@ -49,7 +49,7 @@ std::optional<int64_t> parse_ns(std::string_view token) {
   const char* first = at;
   int64_t us = 0;
   while (at != end && is_digit(*at) && at - first < 16) us = us * 10 + (*at++ - '0');
-  if (at == first || us > INT64_MAX / 1000 - 1) return {};
+  if (at == first || us > kLargestNs / 1000 - 1) return {};
   int64_t ns = us * 1000;
   if (at != end && *at == '.') {
     ++at;
@@ -57,7 +57,7 @@ std::optional<int64_t> parse_ns(std::string_view token) {
   }
   if (at == end) return negative ? -ns : ns;
   const auto us_real = parse_double(token);  // an exponent, or no number
-  if (!us_real || std::abs(*us_real) > 9e15) return {};
+  if (!us_real || std::abs(*us_real) > static_cast<double>(kLargestNs / 1000)) return {};
   return std::llround(*us_real * 1000);
 }
 

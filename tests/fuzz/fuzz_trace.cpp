@@ -1,11 +1,13 @@
 // read_trace: any bytes give an Error or a trace whose indices are valid; the window's size changes nothing
-// in a trace without problems.
+// in a trace without problems. What was read can be summarised.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
+#include "trace/gaps.h"
 #include "trace/read.h"
+#include "trace/summary.h"
 
 using namespace epilogue;
 using namespace epilogue::trace;
@@ -86,5 +88,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_indices(*pieces);
   check(whole->problems.empty() == pieces->problems.empty());
   if (whole->problems.empty()) check_same(*whole, *pieces);
+  check(!summary_json({summarise(*whole)}).empty() && !gaps_json(*whole, 10).empty());
   return 0;
 }

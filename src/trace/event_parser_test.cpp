@@ -1,0 +1,43 @@
+#include "trace/event_parser.h"
+
+#include <gtest/gtest.h>
+
+namespace epilogue::trace {
+namespace {
+
+Trace parse(const std::vector<std::string>& events) {
+  Trace trace;
+  EventParser parser(trace);
+  simdjson::ondemand::parser json;
+  for (const std::string& event : events) {
+    const simdjson::padded_string text(event);
+    simdjson::ondemand::document document = json.iterate(text);
+    EXPECT_EQ(parser.add(document.get_object()), simdjson::SUCCESS);
+  }
+  parser.finish();
+  return trace;
+}
+
+TEST(EventParser, LeavesOutTimesWhoseSumsOverflow) {
+  const Trace trace =
+      parse({R"({"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":9.2e15,"dur":1})",
+             R"({"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":1,"dur":4e15})",
+             R"({"ph":"X","cat":"cpu_op","name":"c","pid":1,"tid":1,"ts":1794714672788943.469,"dur":1})"});
+  ASSERT_EQ(trace.events.size(), 1u);
+  EXPECT_EQ(trace.events[0].start_ns, 1794714672788943469);
+  ASSERT_EQ(trace.problems.size(), 2u);
+  EXPECT_EQ(trace.problems[0].what, "events without a time (left out)");
+  EXPECT_EQ(trace.problems[1].what, "slices with a wrong duration (left out)");
+}
+
+TEST(EventParser, CountsSizesWhoseSumsOverflow) {
+  const Trace trace = parse({R"({"ph":"X","cat":"cpu_kernel","name":"k","pid":1,"tid":1,"ts":1,"dur":1,)"
+                             R"("args":{"flops":9223372036854775807,"bytes":12,"threads":2}})"});
+  ASSERT_EQ(trace.work.size(), 1u);
+  EXPECT_EQ(trace.work[0], (Work{.flops = 0, .bytes = 12, .threads = 2}));
+  ASSERT_EQ(trace.problems.size(), 1u);
+  EXPECT_EQ(trace.problems[0].what, "sizes too large to be true (read as 0)");
+}
+
+}  // namespace
+}  // namespace epilogue::trace
