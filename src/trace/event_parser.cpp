@@ -321,15 +321,9 @@ void EventParser::set_detail(const Fields& fields, Event& event) {
     case EventKind::kernel:
       if (!fields.grid.empty()) event.detail = index_of(launch_of(fields), trace_.launches, launches_);
       break;
-    case EventKind::cpu_op: {
-      const auto text = [&](std::string_view token) {
-        return token.empty() ? 0 : trace_.strings.intern(token);
-      };
-      const OpInputs inputs{text(fields.dims), text(fields.types), text(fields.strides),
-                            text(fields.concrete)};
-      if (inputs != OpInputs{}) event.detail = index_of(inputs, trace_.op_inputs, op_inputs_);
+    case EventKind::cpu_op:
+      event.detail = inputs_of(fields, event.name);
       break;
-    }
     case EventKind::gpu_memcpy:
     case EventKind::gpu_memset:
       if (!fields.bytes.empty()) {
@@ -345,6 +339,22 @@ void EventParser::set_detail(const Fields& fields, Event& event) {
     default:
       break;
   }
+}
+
+// An op is mostly called with what it was called with before, and comparing costs less than hashing.
+uint32_t EventParser::inputs_of(const Fields& fields, StringId op) {
+  const StringTable& strings = trace_.strings;
+  if (last_inputs_.size() <= op) last_inputs_.resize(op + 1, kNoDetail);
+  if (last_inputs_[op] != kNoDetail) {
+    const OpInputs& last = trace_.op_inputs[last_inputs_[op]];
+    if (strings[last.dims] == fields.dims && strings[last.strides] == fields.strides &&
+        strings[last.types] == fields.types && strings[last.concrete] == fields.concrete)
+      return last_inputs_[op];
+  }
+  const auto text = [&](std::string_view token) { return token.empty() ? 0 : trace_.strings.intern(token); };
+  const OpInputs inputs{text(fields.dims), text(fields.types), text(fields.strides), text(fields.concrete)};
+  if (inputs == OpInputs{}) return kNoDetail;
+  return last_inputs_[op] = index_of(inputs, trace_.op_inputs, op_inputs_);
 }
 
 Launch EventParser::launch_of(const Fields& fields) const {
@@ -398,12 +408,50 @@ EventParser::TrackKey EventParser::track_key(const Fields& fields, bool device) 
 uint32_t EventParser::track_of(const Fields& fields, bool device) {
   const TrackKey key = track_key(fields, device);
   if (last_track_[device] != UINT32_MAX && last_track_key_[device] == key) return last_track_[device];
+  last_track_key_[device] = key;
+  return last_track_[device] = index_of_track(key);
+}
+
+uint32_t EventParser::index_of_track(const TrackKey& key) {
   const auto [at, added] = tracks_.try_emplace(key, static_cast<uint32_t>(trace_.tracks.size()));
   if (added)
     trace_.tracks.push_back(
-        {.process = key.process, .thread = key.thread, .device = device, .name = key.label});
-  last_track_key_[device] = key;
-  return last_track_[device] = at->second;
+        {.process = key.process, .thread = key.thread, .device = key.device, .name = key.label});
+  return at->second;
+}
+
+void EventParser::absorb(const EventParser& part) {
+  const Trace& from = part.trace_;
+  std::vector<StringId> strings;
+  for (StringId id = 0; id < from.strings.size(); ++id)
+    strings.push_back(trace_.strings.intern(from.strings[id]));
+  std::vector<uint32_t> tracks, launches, inputs, work;  // indices there to indices here
+  for (const Track& track : from.tracks)
+    tracks.push_back(index_of_track({track.process, track.thread, strings[track.name], track.device}));
+  for (const Launch& launch : from.launches) launches.push_back(index_of(launch, trace_.launches, launches_));
+  for (const OpInputs& in : from.op_inputs)
+    inputs.push_back(
+        index_of(OpInputs{strings[in.dims], strings[in.types], strings[in.strides], strings[in.concrete]},
+                 trace_.op_inputs, op_inputs_));
+  for (const Work& done : from.work) work.push_back(index_of(done, trace_.work, work_));
+  const auto memories = static_cast<uint32_t>(trace_.memories.size());
+  const auto copies = static_cast<uint32_t>(trace_.copies.size());
+  trace_.memories.insert(trace_.memories.end(), from.memories.begin(), from.memories.end());
+  trace_.copies.insert(trace_.copies.end(), from.copies.begin(), from.copies.end());
+  for (Event event : from.events) {
+    event.name = strings[event.name];
+    event.track = tracks[event.track];
+    if (event.detail != kNoDetail) {
+      if (event.kind == EventKind::kernel) event.detail = launches[event.detail];
+      if (event.kind == EventKind::cpu_op) event.detail = inputs[event.detail];
+      if (event.kind == EventKind::cpu_kernel) event.detail = work[event.detail];
+      if (event.kind == EventKind::memory) event.detail += memories;
+      if (event.kind == EventKind::gpu_memcpy || event.kind == EventKind::gpu_memset) event.detail += copies;
+    }
+    trace_.events.push_back(event);
+  }
+  for (const auto& [thread, name] : part.thread_names_) thread_names_[thread] = strings[name];
+  for (const auto& [what, count] : part.problems_) problems_[what] += count;
 }
 
 StringId EventParser::intern(std::string_view string_token) {

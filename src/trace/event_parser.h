@@ -25,6 +25,9 @@ class EventParser {
 
   void count_problem(const std::string& what, int64_t count = 1) { problems_[what] += count; }
 
+  // Adds what another parser read into its own trace, as if this one had read it.
+  void absorb(const EventParser& part);
+
   // Once, after the last event: names the tracks and hands the problems to the trace.
   void finish();
 
@@ -50,7 +53,9 @@ class EventParser {
   void set_detail(const Fields& fields, Event& event);
   uint32_t track_of(const Fields& fields, bool device);
   TrackKey track_key(const Fields& fields, bool device);
+  uint32_t index_of_track(const TrackKey& key);
   StringId intern(std::string_view string_token);
+  uint32_t inputs_of(const Fields& fields, StringId op);
   Launch launch_of(const Fields& fields) const;
 
   Trace& trace_;
@@ -60,6 +65,7 @@ class EventParser {
   std::map<std::pair<int64_t, int64_t>, StringId> thread_names_;
   IndexOf<Launch> launches_{16, &hash_launch};
   IndexOf<OpInputs> op_inputs_{16, &hash_op_inputs};
+  std::vector<uint32_t> last_inputs_;  // by op name: into Trace::op_inputs
   IndexOf<Work> work_{16, &hash_work};
   std::map<std::string, int64_t> problems_;
 

@@ -17,6 +17,12 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // Truncated to the type; nothing when it does not fit.
 template <class T>
 std::optional<T> parse_whole(std::string_view token) {
+  if (token.size() < 18) {  // nearly all are a few digits
+    T small = 0;
+    size_t at = 0;
+    while (at < token.size() && is_digit(token[at])) small = small * 10 + static_cast<T>(token[at++] - '0');
+    if (at == token.size() && at > 0) return small;
+  }
   token = without_quotes(token);
   T value = 0;
   const char* end = token.data() + token.size();

@@ -1,8 +1,5 @@
-// The stream is read in windows. A window is cut before its last event that may be incomplete and then is,
-// between brackets, a JSON array that simdjson's On-Demand parser walks in place. The cut is looked for from
-// the end as
-// `} , {`, which a string or an argument may also hold; then simdjson finds the array broken, and the event
-// in question is taken alone.
+// The stream is read in windows. A window is cut before its last event, which may be incomplete, and then is,
+// between brackets, a JSON array (event_array.h). Where that is broken, events are taken one by one.
 #include "trace/read.h"
 
 #include <algorithm>
@@ -12,6 +9,7 @@
 
 #include "base/check.h"
 #include "epilogue/trace.h"
+#include "trace/event_array.h"
 #include "trace/event_parser.h"
 #include "trace/links.h"
 #include "trace/numbers.h"
@@ -55,22 +53,6 @@ size_t skip_value(std::string_view text, size_t at) {
   return kNone;
 }
 
-// The comma of the last `} , {`, or kNone.
-size_t last_cut(std::string_view text) {
-  for (size_t at = text.rfind('{'); at != kNone && at > 0; at = text.rfind('{', at - 1)) {
-    size_t comma = at - 1;
-    while (comma > 0 && is_space(text[comma])) --comma;
-    if (text[comma] != ',') continue;
-    size_t brace = comma;
-    do {
-      if (brace == 0) return kNone;
-      --brace;
-    } while (is_space(text[brace]));
-    if (text[brace] == '}') return comma;
-  }
-  return kNone;
-}
-
 // Just after the next `}` that is followed by `, {` or `]`; kNone when there is none.
 size_t next_event_end(std::string_view text, size_t from) {
   for (size_t at = text.find('}', from); at != kNone; at = text.find('}', at + 1)) {
@@ -94,6 +76,7 @@ class Reader {
   Trace read() {
     EP_CHECK(!window_.text().empty(), "{}: is empty, expected a Kineto trace", path_);
     find_events();
+    read_event_arrays(window_, events_);
     while (!ended_ && read_window()) {
     }
     if (ended_) read_tail();
@@ -188,39 +171,11 @@ class Reader {
   // The events before the cut, all at once. False when the JSON is broken: the window then starts at the
   // event that is.
   bool read_array(size_t cut) {
-    char* begin = window_.begin();
-    begin[-1] = '[';
-    begin[cut] = ']';
-    simdjson::ondemand::document document;
-    simdjson::ondemand::array array;
-    error_code error =
-        parser_.iterate(begin - 1, cut + 2, cut + 2 + simdjson::SIMDJSON_PADDING).get(document);
-    if (!error) error = document.get_array().get(array);
-    const char* reached = begin;
-    if (!error) {
-      for (auto element : array) {
-        const char* here = nullptr;
-        simdjson::ondemand::object event;
-        error = element.current_location().get(here);
-        if (!error) reached = here;
-        if (!error) error = element.get_object().get(event);
-        if (!error) error = events_.add(event);
-        if (error) break;
-      }
-    }
-    begin[cut] = ',';
-    if (error) {
-      window_.consume(static_cast<size_t>(reached - begin));
-      return false;
-    }
-    const char* behind = nullptr;  // inside the window when the array ends before the cut
-    if (document.current_location().get(behind) == SUCCESS) {
-      ended_ = true;
-      window_.consume(static_cast<size_t>(behind - begin));
-    } else {
-      window_.consume(cut + 1);
-    }
-    return true;
+    const EventArray array = read_event_array(window_.begin(), cut, parser_, events_);
+    window_.begin()[cut] = ',';
+    window_.consume(array.taken + (array.broken || array.ended ? 0 : 1));
+    ended_ = array.ended;
+    return !array.broken;
   }
 
   // The next event alone; what cannot be read is counted and passed over.
@@ -258,6 +213,9 @@ class Reader {
           parser_.iterate(window_.begin(), end, end + simdjson::SIMDJSON_PADDING).get(document);
       if (!error) error = document.get_object().get(event);
       if (!error) error = events_.add(event);
+      const char* behind = nullptr;  // of the object, when more than it was handed to simdjson
+      if (!error && document.current_location().get(behind) == SUCCESS)
+        return window_.consume(static_cast<size_t>(behind - window_.begin()));
       if (!error) return window_.consume(end);
     }
     if (end == kNone && !window_.at_end() && text.size() < kLargestEvent) return window_.fill();

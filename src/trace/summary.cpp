@@ -1,6 +1,7 @@
 #include "trace/summary.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 
 #include "trace/kernel_name.h"
@@ -110,17 +111,18 @@ double DeviceMemory::fragmentation() const {
 }
 
 Summary summarise(const Trace& trace) {
+  auto ops = std::async(std::launch::async, [&] { return key_averages(trace, {.with_flops = true}); });
   const std::vector<uint32_t> launches = launching_calls(trace);
   Summary summary{.file = trace.source,
                   .events = static_cast<int64_t>(trace.events.size()),
                   .steps = find_steps(trace, launches),
-                  .ops = key_averages(trace, {.with_flops = true}),
                   .kernels = kernel_stats(trace),
                   .copies = copy_stats(trace),
                   .memory = memory_stats(trace),
                   .launch = launch_stats(trace, launches),
                   .problems = trace.problems};
   for (const DeviceProperties& device : trace.devices) summary.devices.push_back(device.name);
+  summary.ops = ops.get();
   return summary;
 }
 

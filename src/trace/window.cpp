@@ -11,6 +11,15 @@ Window::Window(ByteSource& source, size_t size)
   fill();
 }
 
+void Window::unread(std::string_view bytes) {
+  std::vector<char> buffer(1 + bytes.size() + text().size() + simdjson::SIMDJSON_PADDING);
+  std::memcpy(buffer.data() + 1, bytes.data(), bytes.size());
+  std::memcpy(buffer.data() + 1 + bytes.size(), begin(), text().size());
+  end_ = 1 + bytes.size() + text().size();
+  begin_ = 1;
+  buffer_ = std::move(buffer);
+}
+
 void Window::fill() {
   std::memmove(buffer_.data() + 1, begin(), end_ - begin_);
   end_ -= begin_ - 1;

@@ -18,6 +18,8 @@ class Window {
   std::string_view text() const { return {buffer_.data() + begin_, end_ - begin_}; }
   bool at_end() const { return at_end_; }  // the stream has no more than text()
   void consume(size_t bytes) { begin_ += bytes; }
+  // Puts bytes before text().
+  void unread(std::string_view bytes);
   // Reads on behind text(); where the window is full, into a larger one.
   void fill();
 
