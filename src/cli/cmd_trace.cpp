@@ -9,6 +9,7 @@ void add_trace(CLI::App& app, int& exit_code) {
   add_trace_open(*trace, exit_code);
   add_trace_gaps(*trace, exit_code);
   add_trace_report(*trace, exit_code);
+  add_trace_explain(*trace, exit_code);
 }
 
 }  // namespace epilogue::cli

@@ -14,6 +14,7 @@ void add_info(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 
 // Below `trace`; added by cmd_trace.cpp.
+void add_trace_explain(CLI::App& trace, int& exit_code);
 void add_trace_summary(CLI::App& trace, int& exit_code);
 void add_trace_open(CLI::App& trace, int& exit_code);
 void add_trace_gaps(CLI::App& trace, int& exit_code);

@@ -71,6 +71,8 @@ std::string reason(NameField field, const KernelName& a, const KernelName& b) {
       return "The library picks the tile that leaves the fewest multiprocessors idle in the last wave, so "
              "another M or "
              "N gives another tile; a short side takes a narrow tile.";
+    case NameField::runs:
+      return "One is made for a special shape, which the other does not have.";
     case NameField::stages:
       return stages_reason(a, b);
     case NameField::cluster:
@@ -108,14 +110,15 @@ std::vector<NameDifference> compare_kernels(const KernelName& a, const KernelNam
   std::vector<NameDifference> differences;
   if (!is_gemm(a) || !is_gemm(b)) return differences;
   constexpr NameField kOrder[] = {
-      NameField::family,      NameField::arch,     NameField::a,           NameField::b,
-      NameField::accumulator, NameField::d,        NameField::tile,        NameField::split_k,
-      NameField::stages,      NameField::cluster,  NameField::schedule,    NameField::alignment,
-      NameField::layout,      NameField::epilogue, NameField::instruction,
+      NameField::family,    NameField::runs,        NameField::arch,     NameField::a,
+      NameField::b,         NameField::accumulator, NameField::d,        NameField::tile,
+      NameField::split_k,   NameField::stages,      NameField::cluster,  NameField::schedule,
+      NameField::alignment, NameField::layout,      NameField::epilogue, NameField::instruction,
   };
   for (NameField field : kOrder) {
     const FieldValue &va = a[field], &vb = b[field];
-    const bool may_be_absent = field == NameField::split_k || field == NameField::epilogue;
+    const bool may_be_absent =
+        field == NameField::split_k || field == NameField::epilogue || field == NameField::runs;
     if (va.value == vb.value || ((va.value.empty() || vb.value.empty()) && !may_be_absent)) continue;
     const auto shown = [](const FieldValue& v) { return v.value.empty() ? std::string("none") : v.value; };
     // The reasons are how such libraries are known to choose; no name states them.
