@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <optional>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "cli/problem.h"
 #include "epilogue/profiler.h"
 #include "trace/links.h"
+#include "trace/report.h"
 #include "trace/steps.h"
 #include "trace/summary.h"
 
@@ -20,7 +21,7 @@ namespace epilogue::cli {
 namespace {
 
 struct Options {
-  std::string mode = "eager", trace, report, sort = "self_cpu_time_total", format = "table", kernels;
+  std::string mode = "eager", trace, report, sort = "self_cpu_time_total", format = "table";
   bool compile = false, record_shapes = false, profile_memory = false, group_by_shape = false;
   Schedule schedule{.wait = 1, .warmup = 1, .active = 3, .repeat = 1};
   int rows = 20, threads = 0;
@@ -28,6 +29,7 @@ struct Options {
 
 struct ModeResult {
   nn::Mode mode = nn::Mode::eager;
+  std::unique_ptr<Profiler> profiler;  // holds the last window's trace
   KeyAverages averages;
   std::vector<double> step_us;
   int64_t kernels_per_step = 0;
@@ -64,11 +66,13 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   Backend& backend = backend_for(problem.device);
   ModeResult result{.mode = mode, .trace_file = trace_file_for(options.trace, mode, several)};
   const char* range = problem.kind == ProblemKind::mlp ? "mlp_fwd" : "linear_fwd";
-  Profiler profiler({.schedule = options.schedule,
-                     .record_shapes = options.record_shapes || options.group_by_shape,
-                     .profile_memory = options.profile_memory,
-                     .with_flops = true,
-                     .on_trace_ready = [&](Profiler& ready) { take_window(ready, result); }});
+  result.profiler = std::make_unique<Profiler>(
+      ProfilerOptions{.schedule = options.schedule,
+                      .record_shapes = options.record_shapes || options.group_by_shape,
+                      .profile_memory = options.profile_memory,
+                      .with_flops = true,
+                      .on_trace_ready = [&](Profiler& ready) { take_window(ready, result); }});
+  Profiler& profiler = *result.profiler;
   const Schedule& s = options.schedule;
   const int64_t steps = s.skip_first + int64_t{s.repeat} * (s.wait + s.warmup + s.active);
   profiler.start();
@@ -146,6 +150,16 @@ std::string compare(const Problem& problem, const std::vector<ModeResult>& resul
   return table.to_string();
 }
 
+void write_report_of(const std::vector<ModeResult>& results, const std::string& path) {
+  std::vector<const trace::Trace*> traces;
+  trace::ReportOptions names;
+  for (const ModeResult& result : results) {
+    traces.push_back(&result.profiler->trace());
+    names.names.emplace_back(nn::mode_name(result.mode));
+  }
+  trace::write_report(traces, path, names);
+}
+
 void run(const Problem& problem, const Options& options) {
   const Schedule& s = options.schedule;
   EP_CHECK(s.wait >= 0 && s.warmup >= 0 && s.active >= 1 && s.repeat >= 1,
@@ -155,6 +169,7 @@ void run(const Problem& problem, const Options& options) {
   std::vector<ModeResult> results;
   for (const nn::Mode mode : modes)
     results.push_back(profile_mode(problem, mode, options, options.mode == "all"));
+  if (!options.report.empty()) write_report_of(results, options.report);
   if (options.format == "json") {
     fmt::print("{}", to_json(problem, results));
     return;
@@ -181,6 +196,7 @@ void add_profile_of(CLI::App& parent, const char* name, const char* what, Proble
   command->add_flag("--profile-memory", options->profile_memory, "keep allocations and frees");
   command->add_flag("--group-by-shape", options->group_by_shape, "a row per op and shapes");
   command->add_option("--trace", options->trace, "write the trace: FILE.json or FILE.json.gz");
+  command->add_option("--report", options->report, "write a page that shows the trace: FILE.html");
   command->add_option("--sort", options->sort, "the table's order: PyTorch's keys")->capture_default_str();
   command->add_option("--rows", options->rows, "rows of the table")->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads; default: all");

@@ -325,10 +325,11 @@ class Timeline {
     c.lineTo(left, level);
     for (let i = begin + 1; i < time.length && drawnAt < this.width; i++) {
       const x = this.xOf(time[i]);
-      if (x - drawnAt >= 0.5) { c.lineTo(x, level); c.lineTo(x, levelOf(values[i])); drawnAt = x; }
+      if (x - drawnAt >= 0.5) { c.lineTo(drawnAt, level); c.lineTo(x, level); c.lineTo(x, levelOf(values[i])); drawnAt = x; }
       level = levelOf(values[i]);
     }
     const right = Math.max(drawnAt, this.xOf(trace.last));
+    c.lineTo(drawnAt, level);
     c.lineTo(right, level);
     c.lineTo(right, base);
     c.fillStyle = this.theme.colors.memory;
