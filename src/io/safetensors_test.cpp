@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include "test_data.h"
+
 namespace epilogue {
 namespace {
 
@@ -92,7 +94,7 @@ TEST_F(Safetensors, WritesWidestElementsFirstThenByNameAndPadsTheHeader) {
 }
 
 TEST_F(Safetensors, RewritesAGoldenFileByteForByte) {
-  const std::string golden = EPILOGUE_TEST_DATA "/golden/linear_bfloat16.safetensors";
+  const std::string golden = test_data("golden/linear_bfloat16.safetensors");
   const SafetensorsFile file = load_safetensors(golden);
   save_safetensors(path("a"), file.tensors, file.metadata);
   EXPECT_TRUE(bytes_of(path("a")) == bytes_of(golden));
@@ -100,7 +102,7 @@ TEST_F(Safetensors, RewritesAGoldenFileByteForByte) {
 
 TEST_F(Safetensors, LoadsEveryGoldenFile) {
   int files = 0;
-  for (const auto& entry : fs::directory_iterator(EPILOGUE_TEST_DATA "/golden")) {
+  for (const auto& entry : fs::directory_iterator(test_data("golden"))) {
     if (entry.path().extension() != ".safetensors") continue;
     const SafetensorsFile file = load_safetensors(entry.path().string());
     EXPECT_TRUE(file.tensors.contains("x") && file.tensors.contains("y_torch")) << entry.path();

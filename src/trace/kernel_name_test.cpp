@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "test_data.h"
+
 namespace epilogue::trace {
 namespace {
 
@@ -16,7 +18,7 @@ struct Row {
 };
 
 std::vector<Row> rows() {
-  std::ifstream file(EPILOGUE_TEST_DATA "/kernel_names.tsv");
+  std::ifstream file(test_data("kernel_names.tsv"));
   std::vector<Row> found;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

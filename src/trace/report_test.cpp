@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "test_data.h"
 #include "trace/report_data.h"
 
 namespace epilogue::trace {
@@ -18,9 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-std::string test_trace(const std::string& name) {
-  return std::string(EPILOGUE_TEST_DATA) + "/traces/" + name + ".json.gz";
-}
+std::string test_trace(const std::string& name) { return test_data("traces/" + name + ".json.gz"); }
 
 class ReportData {
  public:

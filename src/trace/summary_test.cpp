@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "test_data.h"
 #include "trace/gaps.h"
 #include "trace/links.h"
 
@@ -15,9 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Trace real(const std::string& name) {
-  return read_trace(std::string(EPILOGUE_TEST_DATA) + "/traces/" + name + ".json.gz");
-}
+Trace real(const std::string& name) { return read_trace(test_data("traces/" + name + ".json.gz")); }
 
 Event event(EventKind kind, StringId name, int64_t start_us, int64_t duration_us, uint32_t track = 0) {
   Event e;

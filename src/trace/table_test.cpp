@@ -6,12 +6,13 @@
 
 #include "base/format.h"
 #include "epilogue/profiler.h"
+#include "test_data.h"
 #include "trace/op_table.h"
 
 namespace epilogue::trace {
 namespace {
 
-std::string data(const std::string& name) { return std::string(EPILOGUE_TEST_DATA) + "/traces/" + name; }
+std::string data(const std::string& name) { return test_data("traces/" + name); }
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "test_data.h"
 #include "trace/read.h"
 
 namespace epilogue::trace {
@@ -15,7 +16,7 @@ Trace read(const std::string& path, size_t window_bytes) {
 
 TEST(ReaderWindow, SizeDoesNotChangeWhatIsRead) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(EPILOGUE_TEST_DATA "/traces")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_data("traces"))) {
     if (entry.path().extension() != ".gz") continue;
     const std::string path = entry.path().string();
     const Trace whole = read(path, size_t{1} << 20);
