@@ -6,19 +6,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "test_data.h"
+
 namespace epilogue::trace {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string path(const char* name) {
-  return std::string(EPILOGUE_TEST_DATA) + "/traces/" + name + ".json.gz";
-}
+std::string path(const char* name) { return test_data("traces/" + name + ".json.gz"); }
 
 TEST(ExplainTrace, NoKernelOfTheSevenTracesIsUnknown) {
   int traces = 0;
-  for (const auto& file : std::filesystem::directory_iterator(std::string(EPILOGUE_TEST_DATA) + "/traces")) {
+  for (const auto& file : std::filesystem::directory_iterator(test_data("traces"))) {
     if (file.path().extension() != ".gz") continue;
     ++traces;
     const TraceExplanation all = explain_trace(read_trace(file.path().string()));

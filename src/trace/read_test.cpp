@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "epilogue/trace.h"
+#include "test_data.h"
 #include "trace/op_table.h"
 #include "trace/summary.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string data(const std::string& name) { return std::string(EPILOGUE_TEST_DATA) + "/traces/" + name; }
+std::string data(const std::string& name) { return test_data("traces/" + name); }
 
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
