@@ -10,7 +10,7 @@ PROGRAM := build/release/bin/epilogue
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
-demo: build ## install, build, profile the MLP in every mode, leave the traces in build/demo
+demo: build ## install, build, profile the MLP in every mode, leave traces and a page in build/demo
 	@tools/demo $(PROGRAM) build/demo
 
 test: ## install, build and run every test
