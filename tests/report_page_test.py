@@ -355,6 +355,17 @@ class ReportPage(unittest.TestCase):
         self.assertNotIn("self_device_us", b.script("return [...document.querySelectorAll('#table th')].map(th => th.dataset.key)"))
         b.shot("host-only-light")
 
+    def test_profile_writes_the_same_page(self):
+        b = self.browser
+        page = Path(self.folder.name) / "profile.html"
+        shape = "--batch 1 --seq 16 --dim 64 --hidden 128 --record-shapes --profile-memory".split()
+        subprocess.run([OPTIONS.program, "profile", "mlp", *shape, "--mode", "eager", "--report", str(page)], check=True, stdout=subprocess.DEVNULL)
+        b.open(page)
+        self.assertEqual(b.script("return report.model.traces.map(t => [t.raw.name, t.steps.length])"), [["eager", 3]])
+        self.assertEqual(b.script("return document.querySelector('#traces tbody tr').cells[2].innerText"), "5")
+        self.assertIn("CPU allocated", b.script("return report.timeline.bands.filter(b => b.type === 'memory').map(b => b.memory.title)"))
+        b.shot("profile-light")
+
     def test_names_are_text_never_markup(self):
         trace = host_trace()
         hostile = "</script><img src=x onerror=alert(1)><script>"

@@ -22,8 +22,8 @@ const TABLES = {
     {key: "cpu_total_us", title: "CPU total µs", show: us},
     {key: "self_device_us", title: "Self device µs", show: us, bar: true, optional: true},
     {key: "device_total_us", title: "Device total µs", show: us, optional: true},
-    {key: "flops", title: "FLOP", show: flops, optional: true},
-    {key: "bytes", title: "Bytes", show: bytes, optional: true},
+    {key: "flops", title: "FLOP", show: value => (value ? flops(value) : "–"), optional: true},
+    {key: "bytes", title: "Bytes", show: value => (value ? bytes(value) : "–"), optional: true},
   ]},
   kernels: {title: "Kernels", sort: "total_us", columns: [
     {key: "name", title: "Kernel", text: true, name: true},
@@ -36,8 +36,8 @@ const TABLES = {
     {key: "block", title: "Block", show: triple, optional: true},
     {key: "registers", title: "Registers", show: fixed, optional: true},
     {key: "shared_bytes", title: "Shared", show: bytes, optional: true},
-    {key: "flops", title: "FLOP", show: flops, optional: true},
-    {key: "bytes", title: "Bytes", show: bytes, optional: true},
+    {key: "flops", title: "FLOP", show: value => (value ? flops(value) : "–"), optional: true},
+    {key: "bytes", title: "Bytes", show: value => (value ? bytes(value) : "–"), optional: true},
     {key: "threads", title: "Threads", show: fixed, optional: true},
   ]},
   changes: {title: "Changes", sort: null, columns: [
