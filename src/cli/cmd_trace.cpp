@@ -10,6 +10,8 @@ void add_trace(CLI::App& app, int& exit_code) {
   add_trace_gaps(*trace, exit_code);
   add_trace_report(*trace, exit_code);
   add_trace_explain(*trace, exit_code);
+  add_trace_diff(*trace, exit_code);
+  add_trace_expect(*trace, exit_code);
 }
 
 }  // namespace epilogue::cli

@@ -19,5 +19,7 @@ void add_trace_summary(CLI::App& trace, int& exit_code);
 void add_trace_open(CLI::App& trace, int& exit_code);
 void add_trace_gaps(CLI::App& trace, int& exit_code);
 void add_trace_report(CLI::App& trace, int& exit_code);
+void add_trace_diff(CLI::App& trace, int& exit_code);
+void add_trace_expect(CLI::App& trace, int& exit_code);
 
 }  // namespace epilogue::cli

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "epilogue/trace.h"
+#include "trace/expect.h"
+
+namespace epilogue::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> paths;  // RULES FILE..., with --write FILE
+  std::string write, junit, format = "table";
+};
+
+void save(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  EP_CHECK(out.good(), "{}: cannot be written", path);
+}
+
+void propose(const Options& options) {
+  EP_CHECK(options.paths.size() == 1, "trace expect --write: expected one trace, got {}",
+           options.paths.size());
+  const std::string rules = trace::propose_rules(trace::read_trace(options.paths.front()));
+  if (options.write == "-")
+    fmt::print("{}", rules);
+  else
+    save(options.write, rules);
+}
+
+int check(const Options& options) {
+  EP_CHECK(options.paths.size() > 1, "trace expect: expected a rules file and at least one trace");
+  const std::vector<trace::Rule> rules = trace::read_rules(options.paths.front());
+  std::vector<trace::RuleResult> results;
+  for (size_t i = 1; i < options.paths.size(); ++i)
+    for (trace::RuleResult& result : trace::check_rules(rules, trace::read_trace(options.paths[i])))
+      results.push_back(std::move(result));
+  if (!options.junit.empty()) save(options.junit, trace::expect_junit(results));
+  fmt::print("{}", options.format == "json" ? trace::expect_json(results) : trace::expect_text(results));
+  return std::all_of(results.begin(), results.end(), [](const auto& result) { return result.passed; }) ? 0
+                                                                                                       : 1;
+}
+
+}  // namespace
+
+void add_trace_expect(CLI::App& trace, int& exit_code) {
+  CLI::App* command =
+      trace.add_subcommand("expect", "hold traces against a TOML file of rules; exit 1 on a failure");
+  auto options = std::make_shared<Options>();
+  command->add_option("FILE", options->paths, "the rules, then traces; with --write one trace alone")
+      ->required()
+      ->option_text("RULES FILE...");
+  command->add_option("--write", options->write,
+                      "write rules that the trace passes to this file; - is standard output");
+  command->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
+  add_format_option(*command, options->format);
+  command->footer(
+      "docs/expect.md lists the rules.\n\n"
+      "Examples:\n"
+      "  epilogue trace expect --write rules.toml run.json.gz\n"
+      "  epilogue trace expect rules.toml run.json.gz\n"
+      "  epilogue trace expect rules.toml a.json.gz b.json.gz --junit results.xml");
+  command->callback([options, &exit_code] {
+    if (options->write.empty())
+      exit_code = check(*options);
+    else
+      propose(*options);
+  });
+}
+
+}  // namespace epilogue::cli

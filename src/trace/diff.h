@@ -1,0 +1,83 @@
+// What changed between two traces: `epilogue trace diff A B`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "epilogue/trace.h"
+#include "trace/spread.h"
+
+namespace epilogue::trace {
+
+enum class DiffKind : uint8_t { op, kernel, cpu_kernel, copy };
+const char* diff_kind_name(DiffKind kind);  // "op", "kernel", "cpu kernel", "copy"
+
+struct LaunchTuple {
+  std::array<int32_t, 3> grid{}, block{};
+  auto operator<=>(const LaunchTuple&) const = default;
+};
+
+// An op, kernel or copy in one of the traces, counted inside the steps; in the whole trace if it marks none.
+struct DiffSide {
+  std::string name;
+  int64_t calls = 0, total_ns = 0;
+  double calls_per_step = 0;
+  Spread step_ns;
+  LaunchTuple launch;         // of a device's kernel
+  std::set<std::string> ops;  // that launched it, without their namespace
+};
+
+struct DiffRow {
+  DiffKind kind = DiffKind::op;
+  std::optional<DiffSide> a, b;
+  bool calls_changed() const { return a->calls_per_step != b->calls_per_step; }
+  bool launch_changed() const { return a->launch != b->launch; }
+  bool time_within_noise() const { return within_noise(a->step_ns, b->step_ns); }
+};
+
+// Kernels of A whose work a kernel of B does: told by the ops that launched them and those that the new
+// kernel's name or op says it computes. One for one: the same op runs another kernel.
+struct Fusion {
+  std::vector<std::string> from;  // ops
+  std::string into;               // the kernel's name
+};
+
+struct DiffTotals {
+  std::string file;
+  size_t steps = 0;
+  bool has_device = false;
+  Spread wall_ns, device_ns, kernels;  // per step; device: busy time, of CPU kernels where there is no device
+  std::optional<int64_t> memory_peak;  // allocated, of the device that held most
+  std::vector<Problem> problems;
+};
+
+struct Diff {
+  DiffTotals a, b;
+  std::vector<DiffRow> only_a, only_b;  // most time first
+  std::vector<DiffRow> changed;  // in calls or launch first, then in time beyond noise, then within noise
+  std::vector<Fusion> fusions;
+  std::vector<std::string> gone, added;  // kernels that no fusion explains
+  bool empty() const { return only_a.empty() && only_b.empty() && changed.empty(); }
+};
+
+// Ops are matched by the part after the colons, kernels by name and launch tuple, and what is left by name.
+Diff diff_traces(const Trace& a, const Trace& b);
+
+// What --fail-on takes, one per line with its meaning.
+const char* fail_on_help();
+// Those of the conditions that hold, each with its numbers. One that the traces cannot decide holds and says
+// so. Throws Error for a condition that does not exist.
+std::vector<std::string> failed_conditions(const Diff& diff, const std::vector<std::string>& conditions);
+
+std::string diff_sentence(const Diff& diff);
+struct DiffText {
+  int rows = 20;  // per table; negative: all
+};
+std::string diff_text(const Diff& diff, const DiffText& options = {});
+std::string diff_json(const Diff& diff, const std::vector<std::string>& failed = {});
+
+}  // namespace epilogue::trace

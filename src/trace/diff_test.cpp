@@ -1,0 +1,202 @@
+#include "trace/diff.h"
+
+#include <simdjson.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test_data.h"
+#include "trace/links.h"
+
+namespace epilogue::trace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+Trace real(const std::string& name) { return read_trace(test_data("traces/" + name + ".json.gz")); }
+
+// Steps of 100 us on thread 0; each kernel is launched by an op of its own and runs on track 1.
+struct Made {
+  Trace trace;
+  uint32_t correlation = 0;
+  int64_t now = 0;
+
+  Made() { trace.tracks = {{.process = 1, .thread = 1}, {.process = 0, .thread = 7, .device = true}}; }
+
+  void step(int64_t us) {
+    add(EventKind::user_annotation, "ProfilerStep#" + std::to_string(now), now, us);
+    now += us;
+  }
+  // In the last step, after its first `at` us.
+  void kernel(const std::string& op, const std::string& name, int64_t at, int64_t us, int32_t blocks = 1) {
+    const int64_t start = trace.events[last_step()].start_ns / 1000 + at;
+    add(EventKind::cpu_op, op, start, 2);
+    add(EventKind::cuda_runtime, "cudaLaunchKernel", start, 1);
+    trace.events.back().correlation = ++correlation;
+    add(EventKind::kernel, name, start + 1, us, 1);
+    trace.events.back().correlation = correlation;
+    trace.events.back().detail = static_cast<uint32_t>(trace.launches.size());
+    trace.launches.push_back({.grid = {blocks, 1, 1}, .block = {128, 1, 1}});
+  }
+  Trace done() {
+    order_events(trace);
+    return std::move(trace);
+  }
+
+ private:
+  size_t last_step() const {
+    size_t at = 0;
+    for (size_t i = 0; i < trace.events.size(); ++i)
+      if (trace.events[i].kind == EventKind::user_annotation) at = i;
+    return at;
+  }
+  void add(EventKind kind, const std::string& name, int64_t start_us, int64_t us, uint32_t track = 0) {
+    Event event;
+    event.kind = kind;
+    event.name = trace.strings.intern(name);
+    event.start_ns = start_us * 1000;
+    event.duration_ns = us * 1000;
+    event.track = track;
+    trace.events.push_back(event);
+  }
+};
+
+Trace one_kernel_steps(const std::vector<int64_t>& kernel_us, int32_t blocks = 1) {
+  Made made;
+  for (const int64_t us : kernel_us) {
+    made.step(100);
+    made.kernel("aten::mul", "k", 10, us, blocks);
+  }
+  return made.done();
+}
+
+TEST(Diff, CompileMakesOneKernelOfGeluAndMul) {
+  const Diff diff = diff_traces(real("mlp_eager"), real("mlp_compile"));
+  EXPECT_THAT(diff_sentence(diff),
+              StartsWith("B runs 4 kernels per step instead of 5: gelu and mul became one "
+                         "(triton_poi_fused__unsafe_view_gelu_mul_0); the step's device busy "));
+  ASSERT_EQ(diff.fusions.size(), 1u);
+  EXPECT_THAT(diff.fusions[0].from, ElementsAre("gelu", "mul"));
+  EXPECT_THAT(diff.gone, IsEmpty());
+  EXPECT_THAT(diff.added, IsEmpty());
+}
+
+TEST(Diff, LigerMakesOneKernelOfGeluAndMul) {
+  const Diff diff = diff_traces(real("mlp_eager"), real("mlp_liger"));
+  EXPECT_THAT(diff_sentence(diff),
+              StartsWith("B runs 4 kernels per step instead of 5: gelu and mul became one "
+                         "(_geglu_tanh_forward_kernel)"));
+}
+
+TEST(Diff, AddmmTakesTheAddIn) {
+  const Diff diff = diff_traces(real("add_matmul"), real("linear_eager"));
+  EXPECT_THAT(diff_sentence(diff), StartsWith("B runs 1 kernel per step instead of 2: mm and add became one "
+                                              "(nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT)"));
+}
+
+TEST(Diff, NothingChangesAgainstItself) {
+  for (const char* name : {"mlp_eager", "mlp_fp32_gelu", "linear_compile"}) {
+    const Diff diff = diff_traces(real(name), real(name));
+    EXPECT_TRUE(diff.empty()) << name;
+    EXPECT_THAT(diff_sentence(diff), StartsWith("Nothing changed: ")) << name;
+    EXPECT_THAT(failed_conditions(diff, {"any-change", "new-kernels", "kernels-per-step", "step-time"}),
+                IsEmpty());
+  }
+}
+
+TEST(Diff, NoFusionIsClaimedWithoutEvidence) {
+  Made a, b;
+  a.step(100);
+  a.kernel("aten::gelu", "one", 10, 5);
+  a.kernel("aten::mul", "two", 20, 5);
+  b.step(100);
+  b.kernel("vendor::magic", "three", 10, 5);
+  const Diff diff = diff_traces(a.done(), b.done());
+  EXPECT_THAT(diff.fusions, IsEmpty());
+  EXPECT_THAT(diff_sentence(diff), HasSubstr("one and two left; three came"));
+}
+
+TEST(Diff, AnotherKernelOfTheSameOpIsNoFusion) {
+  Made a, b;
+  a.step(100);
+  a.kernel("aten::mm", "slow_gemm", 10, 5);
+  b.step(100);
+  b.kernel("ep::mm", "quick_gemm", 10, 5);
+  const Diff diff = diff_traces(a.done(), b.done());
+  EXPECT_THAT(diff_sentence(diff),
+              StartsWith("B runs 1 kernel per step, as A does: mm runs another kernel (quick_gemm)"));
+  for (const DiffRow& row : diff.only_a) EXPECT_NE(row.kind, DiffKind::op) << "aten::mm is ep::mm";
+}
+
+TEST(Diff, CountsPerStepSoThatTheNumberOfStepsDoesNotMatter) {
+  const Diff diff = diff_traces(one_kernel_steps({5, 5}), one_kernel_steps({5, 5, 5, 5}));
+  EXPECT_TRUE(diff.empty());
+}
+
+TEST(Diff, AnotherLaunchTupleIsAChange) {
+  const Diff diff = diff_traces(one_kernel_steps({5, 5}, 16), one_kernel_steps({5, 5}, 32));
+  ASSERT_EQ(diff.changed.size(), 1u);
+  EXPECT_TRUE(diff.changed[0].launch_changed());
+  EXPECT_THAT(diff_text(diff), HasSubstr("16x1x1 / 128x1x1 became 32x1x1 / 128x1x1"));
+}
+
+TEST(Diff, TimesWithinTheSpreadBetweenStepsAreNoise) {
+  const Diff noisy = diff_traces(one_kernel_steps({10, 20, 30}), one_kernel_steps({15, 25, 35}));
+  ASSERT_EQ(noisy.changed.size(), 1u);
+  EXPECT_TRUE(noisy.changed[0].time_within_noise());
+  EXPECT_THAT(diff_text(noisy), HasSubstr("+25.0%, within noise"));
+  EXPECT_THAT(failed_conditions(noisy, {"device-time"}), IsEmpty());
+
+  const Diff steady = diff_traces(one_kernel_steps({20, 20, 20}), one_kernel_steps({25, 25, 25}));
+  EXPECT_FALSE(steady.changed[0].time_within_noise());
+  EXPECT_THAT(diff_text(steady), Not(HasSubstr("noise")));
+  EXPECT_THAT(failed_conditions(steady, {"device-time:20%"}),
+              ElementsAre(HasSubstr("25.000us instead of 20.000us")));
+  EXPECT_THAT(failed_conditions(steady, {"device-time:30%"}), IsEmpty());
+}
+
+TEST(Diff, TimeThatComesFromNothingExceedsAnyShare) {
+  Made idle;
+  idle.step(100);
+  const Diff diff = diff_traces(idle.done(), one_kernel_steps({5}));
+  EXPECT_THAT(diff_sentence(diff), HasSubstr("5.000us instead of none"));
+  EXPECT_EQ(failed_conditions(diff, {"device-time:500%"}).size(), 1u);
+}
+
+TEST(Diff, FailsOnWhatItWasToldTo) {
+  const Diff more = diff_traces(real("mlp_compile"), real("mlp_eager"));
+  EXPECT_THAT(failed_conditions(more, {"kernels-per-step"}), ElementsAre("kernels-per-step: 5 instead of 4"));
+  EXPECT_THAT(failed_conditions(more, {"new-kernels"}), ElementsAre(HasSubstr("GeluCUDAKernelImpl")));
+  EXPECT_THAT(failed_conditions(more, {"memory:5%"}), ElementsAre(HasSubstr("cannot be decided")));
+  const Diff fewer = diff_traces(real("mlp_eager"), real("mlp_compile"));
+  EXPECT_THAT(failed_conditions(fewer, {"kernels-per-step"}), IsEmpty());
+  for (const char* wrong : {"speed", "step-time:fast", "step-time:-1%", "new-kernels:5%", ""})
+    EXPECT_THROW(failed_conditions(fewer, {wrong}), Error) << wrong;
+}
+
+TEST(Diff, ATraceWithoutStepsSaysSo) {
+  const Diff diff = diff_traces(Trace{}, one_kernel_steps({5}));
+  EXPECT_THAT(diff_sentence(diff), StartsWith("A marks no steps"));
+  EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}), ElementsAre(HasSubstr("cannot be decided")));
+}
+
+TEST(Diff, JsonHasTheKeysOfTheContract) {
+  const Diff diff = diff_traces(real("mlp_eager"), real("mlp_compile"));
+  const std::string json = diff_json(diff, {"x"});
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(json);
+  EXPECT_EQ(root["only_a"].get_array().value().size(), diff.only_a.size());
+  EXPECT_EQ(root["only_b"].get_array().value().size(), diff.only_b.size());
+  EXPECT_EQ(root["steps_us"].at(0).get_double().value(), 191.094);
+  EXPECT_EQ(root["failed"].at(0).get_string().value(), "x");
+  for (const simdjson::dom::element row : root["changed"])
+    for (const char* key : {"calls", "total_us", "launch"})
+      EXPECT_EQ(row[key].get_array().value().size(), 2u) << key;
+}
+
+}  // namespace
+}  // namespace epilogue::trace

@@ -1,0 +1,201 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/format.h"
+#include "trace/diff.h"
+#include "trace/kernel_name.h"
+
+namespace epilogue::trace {
+namespace {
+
+std::string time(int64_t ns) { return format_us(static_cast<double>(ns) / 1e3); }
+
+// "a", "a and b", "a, b and c"; of more than four the first three and how many others.
+std::string listed(std::vector<std::string> names) {
+  if (names.empty()) return {};
+  if (names.size() > 4) {
+    const size_t others = names.size() - 3;
+    names.resize(3);
+    names.push_back(fmt::format("{} others", others));
+  }
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
+std::string brief(DiffKind kind, const std::string& name) {
+  const bool kernel = kind == DiffKind::kernel || kind == DiffKind::cpu_kernel;
+  return kernel && name.size() > 60 ? short_name(name) : name;
+}
+
+// One trace's kernels ran on a device, the other's on the CPU: their times say little about each other.
+bool on_different_machines(const Diff& diff) {
+  return diff.a.has_device != diff.b.has_device && diff.a.kernels.max > 0 && diff.b.kernels.max > 0;
+}
+
+std::string counted(int64_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+std::string kernel_counts(const Diff& diff) {
+  const int64_t a = diff.a.kernels.median, b = diff.b.kernels.median;
+  if (on_different_machines(diff)) {
+    const auto kind = [](const DiffTotals& totals) {
+      return totals.has_device ? "device kernel" : "CPU kernel";
+    };
+    return fmt::format("B runs {} per step where A runs {}", counted(b, kind(diff.b)),
+                       counted(a, kind(diff.a)));
+  }
+  if (a == b) return fmt::format("B runs {} per step, as A does", counted(b, "kernel"));
+  return fmt::format("B runs {} per step instead of {}", counted(b, "kernel"), a);
+}
+
+std::string kernel_changes(const Diff& diff) {
+  std::vector<std::string> parts;
+  for (const Fusion& fusion : diff.fusions)
+    parts.push_back(fusion.from.size() > 1 ? fmt::format("{} became one ({})", listed(fusion.from),
+                                                         brief(DiffKind::kernel, fusion.into))
+                                           : fmt::format("{} runs another kernel ({})", fusion.from.front(),
+                                                         brief(DiffKind::kernel, fusion.into)));
+  const auto add = [&](const char* what, const std::vector<std::string>& kernels) {
+    std::vector<std::string> names;
+    for (const std::string& name : kernels) names.push_back(brief(DiffKind::kernel, name));
+    if (!names.empty()) parts.push_back(fmt::format("{} {}", listed(names), what));
+  };
+  add("left", diff.gone);
+  add("came", diff.added);
+  return parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "));
+}
+
+std::string time_change(const Spread& a, const Spread& b) {
+  const double percent = 100 * relative_change(a, b);
+  if (a.median == b.median) return "the same";
+  if (a.median == 0) return fmt::format("{} instead of none", time(b.median));
+  const std::string change = std::abs(percent) >= 100 ? fmt::format("{:.1f} times as long", 1 + percent / 100)
+                                                      : fmt::format("{:.0f}% {}", std::abs(percent),
+                                                                    percent < 0 ? "shorter" : "longer");
+  return change + (within_noise(a, b) ? " (within noise)" : "");
+}
+
+std::string table_change(const Spread& a, const Spread& b) {
+  if (a.median == b.median || a.median == 0) return "";
+  return fmt::format("{:+.1f}%{}", 100 * relative_change(a, b), within_noise(a, b) ? ", within noise" : "");
+}
+
+std::string launch(const DiffRow& row, const DiffSide& side) {
+  if (row.kind != DiffKind::kernel) return "";
+  return fmt::format("{} / {}", fmt::join(side.launch.grid, "x"), fmt::join(side.launch.block, "x"));
+}
+
+std::string totals_text(const Diff& diff) {
+  TextTable table({{"Per step (median)", false}, {"A"}, {"B"}, {"Change", false}});
+  const DiffTotals &a = diff.a, &b = diff.b;
+  if (a.steps && b.steps) {
+    table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
+    table.add_row({a.has_device || b.has_device ? "device busy" : "in CPU kernels", time(a.device_ns.median),
+                   time(b.device_ns.median), table_change(a.device_ns, b.device_ns)});
+    table.add_row(
+        {"wall", time(a.wall_ns.median), time(b.wall_ns.median), table_change(a.wall_ns, b.wall_ns)});
+  }
+  if (a.memory_peak && b.memory_peak)
+    table.add_row({"memory peak", format_bytes(*a.memory_peak), format_bytes(*b.memory_peak)});
+  return table.to_string();
+}
+
+template <class Cells>
+std::string rows_text(const char* title, TextTable table, const std::vector<DiffRow>& rows, int limit,
+                      const Cells& cells) {
+  if (rows.empty()) return {};
+  size_t shown = 0;
+  for (const DiffRow& row : rows) {
+    if (limit >= 0 && shown == static_cast<size_t>(limit)) break;
+    table.add_row(cells(row));
+    ++shown;
+  }
+  std::string text = fmt::format("\n{}\n{}", title, table.to_string());
+  if (shown < rows.size()) text += fmt::format("... and {} more\n", rows.size() - shown);
+  return text;
+}
+
+std::string only_text(const char* title, const std::vector<DiffRow>& rows, int limit) {
+  return rows_text(title,
+                   TextTable({{"Kind", false},
+                              {"Name", false},
+                              {"Calls/step"},
+                              {"Time/step"},
+                              {"Grid / block", false},
+                              {"Launched by", false}}),
+                   rows, limit, [](const DiffRow& row) -> std::vector<std::string> {
+                     const DiffSide& side = row.a ? *row.a : *row.b;
+                     return {diff_kind_name(row.kind),
+                             brief(row.kind, side.name),
+                             fmt::format("{:.4g}", side.calls_per_step),
+                             time(side.step_ns.median),
+                             launch(row, side),
+                             fmt::format("{}", fmt::join(side.ops, ", "))};
+                   });
+}
+
+std::string changed_text(const Diff& diff, int limit) {
+  return rows_text("Changed",
+                   TextTable({{"Kind", false},
+                              {"Name", false},
+                              {"Calls/step A"},
+                              {"B"},
+                              {"Time/step A"},
+                              {"B"},
+                              {"Change", false}}),
+                   diff.changed, limit, [](const DiffRow& row) -> std::vector<std::string> {
+                     std::string change = table_change(row.a->step_ns, row.b->step_ns);
+                     if (row.launch_changed())
+                       change += fmt::format("; {} became {}", launch(row, *row.a), launch(row, *row.b));
+                     return {diff_kind_name(row.kind),
+                             brief(row.kind, row.a->name),
+                             fmt::format("{:.4g}", row.a->calls_per_step),
+                             fmt::format("{:.4g}", row.b->calls_per_step),
+                             time(row.a->step_ns.median),
+                             time(row.b->step_ns.median),
+                             change};
+                   });
+}
+
+std::string file_text(char which, const DiffTotals& totals) {
+  std::string text = fmt::format("{}: {}, {} steps\n", which, totals.file, totals.steps);
+  for (const Problem& problem : totals.problems)
+    text += fmt::format("   problem: {}: {}\n", problem.what, problem.count);
+  return text;
+}
+
+}  // namespace
+
+std::string diff_sentence(const Diff& diff) {
+  if (diff.a.steps == 0 || diff.b.steps == 0) {
+    const char* which = diff.a.steps ? "B marks" : diff.b.steps ? "A marks" : "Neither trace marks";
+    return fmt::format("{} no steps (ProfilerStep#N), so the whole trace counts as one{}.", which,
+                       diff.empty() ? "; nothing changed" : kernel_changes(diff));
+  }
+  if (diff.empty() && diff.a.wall_ns.median == diff.b.wall_ns.median)
+    return fmt::format("Nothing changed: {} kernels per step, the same ops and times.",
+                       diff.a.kernels.median);
+  std::string text = kernel_counts(diff) + kernel_changes(diff);
+  if (on_different_machines(diff))
+    return text + fmt::format("; the step's wall time is {}.", time_change(diff.a.wall_ns, diff.b.wall_ns));
+  return text + fmt::format("; the step's {} time is {}, its wall time {}.",
+                            diff.a.has_device || diff.b.has_device ? "device busy" : "CPU kernel",
+                            time_change(diff.a.device_ns, diff.b.device_ns),
+                            time_change(diff.a.wall_ns, diff.b.wall_ns));
+}
+
+std::string diff_text(const Diff& diff, const DiffText& options) {
+  std::string text = diff_sentence(diff) + "\n\n" + file_text('A', diff.a) + file_text('B', diff.b);
+  text += '\n';
+  text += totals_text(diff);
+  text += only_text("Only in A", diff.only_a, options.rows) +
+          only_text("Only in B", diff.only_b, options.rows) + changed_text(diff, options.rows);
+  if (diff.a.steps == 1 || diff.b.steps == 1)
+    text += "\nA trace of one step has no spread: its noise is not known.\n";
+  return text;
+}
+
+}  // namespace epilogue::trace

@@ -1,0 +1,220 @@
+#include "trace/expect.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/format.h"
+#include "trace/observe.h"
+
+namespace epilogue::trace {
+namespace {
+
+struct Verdict {
+  bool passed = false;
+  std::string found;
+};
+
+constexpr std::string_view kUndecided = "cannot be decided: ";
+
+Verdict undecided(const std::string& why) { return {false, fmt::format("{}{}", kUndecided, why)}; }
+
+std::string expected_and_found(const RuleResult& result) {
+  return fmt::format("expected {}; {}{}", result.expected,
+                     result.found.starts_with(kUndecided) ? "" : "found ", result.found);
+}
+
+std::string microseconds(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) / 1e3); }
+
+class Judge {
+ public:
+  explicit Judge(const Trace& trace) : trace_(trace), seen_(observe(trace)) {}
+
+  Verdict check(const Rule& rule) const {
+    if (rule.kind == RuleKind::no_problems) return problems();
+    if (rule.kind == RuleKind::memory_peak_bytes) return memory_peak(rule);
+    if (seen_.steps.empty()) return undecided("the trace marks no steps (ProfilerStep#N)");
+    if (rule.kind == RuleKind::no_recompile) return none_of(seen_.compiles, "compile event");
+    if (seen_.untied > 0)
+      return undecided(
+          fmt::format("{} kernels or copies of the steps lack the call that launched them", seen_.untied));
+    switch (rule.kind) {
+      case RuleKind::kernels_per_step:
+        return kernels_per_step(rule);
+      case RuleKind::step_time_us:
+        return median(rule, &Step::wall_ns);
+      case RuleKind::kernels_per_call:
+        return kernels_per_call(rule);
+      case RuleKind::has_kernel:
+      case RuleKind::no_kernel:
+        return kernel(rule);
+      case RuleKind::device_time_us:
+        return needs_device(median(rule, &Step::device_busy_ns));
+      case RuleKind::device_idle_share:
+        return needs_device(idle_share(rule));
+      case RuleKind::longest_gap_us:
+        return needs_device(longest_gap(rule));
+      case RuleKind::no_copy:
+        return needs_device(none_of(seen_.copies, "copy"));
+      default:
+        return undecided("no such rule");
+    }
+  }
+
+ private:
+  Verdict needs_device(Verdict verdict) const {
+    return seen_.has_device ? std::move(verdict) : undecided("the trace holds no device work");
+  }
+
+  Verdict problems() const {
+    std::vector<std::string> texts;
+    for (const Problem& problem : trace_.problems)
+      texts.push_back(fmt::format("{} ({})", problem.what, problem.count));
+    return {texts.empty(), texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "))};
+  }
+
+  Verdict memory_peak(const Rule& rule) const {
+    if (!seen_.memory_peak) return undecided("the trace holds no memory events");
+    return {rule.bound.holds(static_cast<double>(*seen_.memory_peak)), std::to_string(*seen_.memory_peak)};
+  }
+
+  Verdict kernels_per_step(const Rule& rule) const {
+    Verdict verdict{true, {}};
+    std::vector<int64_t> counts;
+    for (const Step& step : seen_.steps) {
+      verdict.passed &= rule.bound.holds(static_cast<double>(step.kernels));
+      if (std::find(counts.begin(), counts.end(), step.kernels) == counts.end())
+        counts.push_back(step.kernels);
+    }
+    verdict.found = fmt::format("{}", fmt::join(counts, ", "));
+    return verdict;
+  }
+
+  Verdict median(const Rule& rule, int64_t Step::*member) const {
+    const int64_t ns = seen_.median(member);
+    return {rule.bound.holds(static_cast<double>(ns) / 1e3), microseconds(ns)};
+  }
+
+  Verdict idle_share(const Rule& rule) const {
+    const double share = seen_.idle_share();
+    return {rule.bound.holds(share), fmt::format("{:.4f}", share)};
+  }
+
+  Verdict longest_gap(const Rule& rule) const {
+    return {rule.bound.holds(static_cast<double>(seen_.longest_gap_ns) / 1e3),
+            microseconds(seen_.longest_gap_ns)};
+  }
+
+  Verdict kernel(const Rule& rule) const {
+    if (seen_.kernels.empty()) return undecided("the steps hold no kernels");
+    std::vector<std::string_view> matching;
+    for (const std::string_view name : seen_.kernels)
+      if (matches_pattern(name, rule.pattern)) matching.push_back(name);
+    return {matching.empty() == (rule.kind == RuleKind::no_kernel),
+            matching.empty() ? "none" : fmt::format("{}", fmt::join(matching, ", "))};
+  }
+
+  Verdict kernels_per_call(const Rule& rule) const {
+    const bool bare = bare_op_name(rule.pattern) == rule.pattern;
+    Verdict verdict{true, {}};
+    std::map<int64_t, int64_t> calls_by_kernels;
+    for (const auto& [op, counts] : seen_.calls_by_kernels) {
+      if ((bare ? bare_op_name(op) : op) != rule.pattern) continue;
+      for (const auto& [kernels, calls] : counts) calls_by_kernels[kernels] += calls;
+    }
+    if (calls_by_kernels.empty()) return undecided(fmt::format("the steps hold no op {}", rule.pattern));
+    if (seen_.kernels.empty()) return undecided("the steps hold no kernels");
+    for (const auto& [kernels, calls] : calls_by_kernels) {
+      verdict.passed &= rule.bound.holds(static_cast<double>(kernels));
+      verdict.found += fmt::format("{}{} in {} calls", verdict.found.empty() ? "" : ", ", kernels, calls);
+    }
+    return verdict;
+  }
+
+  static Verdict none_of(const std::map<std::string_view, int64_t>& events, const char* what) {
+    if (events.empty()) return {true, fmt::format("no {}", what)};
+    std::vector<std::string> texts;
+    for (const auto& [name, count] : events) texts.push_back(fmt::format("{} ({})", name, count));
+    return {false, fmt::format("{}", fmt::join(texts, ", "))};
+  }
+
+  const Trace& trace_;
+  const Observed seen_;
+};
+
+std::string xml_escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '"')
+      escaped += "&quot;";
+    else
+      escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;  // XML 1.0 has no way to write these
+  }
+  return escaped;
+}
+
+int64_t failures(const std::vector<RuleResult>& results) {
+  return std::count_if(results.begin(), results.end(),
+                       [](const RuleResult& result) { return !result.passed; });
+}
+
+}  // namespace
+
+std::vector<RuleResult> check_rules(const std::vector<Rule>& rules, const Trace& trace) {
+  const Judge judge(trace);
+  std::vector<RuleResult> results;
+  for (const Rule& rule : rules) {
+    Verdict verdict = judge.check(rule);
+    results.push_back({rule.name, trace.source, verdict.passed, expectation(rule), std::move(verdict.found)});
+  }
+  return results;
+}
+
+std::string expect_text(const std::vector<RuleResult>& results) {
+  std::string text;
+  std::string_view file;
+  for (const RuleResult& result : results) {
+    if (result.file != file) text += fmt::format("{}{}\n", text.empty() ? "" : "\n", file = result.file);
+    text += fmt::format("  {}  {}\n", result.passed ? "pass" : "FAIL", result.rule);
+    text += fmt::format("        {}\n", expected_and_found(result));
+  }
+  return text + fmt::format("\n{} of {} passed\n", static_cast<int64_t>(results.size()) - failures(results),
+                            results.size());
+}
+
+std::string expect_json(const std::vector<RuleResult>& results) {
+  std::string text = "{\"rules\":[";
+  const char* separator = "\n  ";
+  for (const RuleResult& result : results) {
+    text += fmt::format(R"({}{{"rule":{},"file":{},"passed":{},"expected":{},"found":{}}})", separator,
+                        json_quote(result.rule), json_quote(result.file), result.passed,
+                        json_quote(result.expected), json_quote(result.found));
+    separator = ",\n  ";
+  }
+  return text + "]}\n";
+}
+
+std::string expect_junit(const std::vector<RuleResult>& results) {
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuites tests=\"{0}\" failures=\"{1}\">\n"
+      "<testsuite name=\"epilogue trace expect\" tests=\"{0}\" failures=\"{1}\">\n",
+      results.size(), failures(results));
+  for (const RuleResult& result : results) {
+    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\"", xml_escaped(result.file),
+                        xml_escaped(result.rule));
+    text += result.passed ? "/>\n"
+                          : fmt::format("><failure message=\"{}\"/></testcase>\n",
+                                        xml_escaped(expected_and_found(result)));
+  }
+  return text + "</testsuite>\n</testsuites>\n";
+}
+
+}  // namespace epilogue::trace

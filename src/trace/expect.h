@@ -1,0 +1,28 @@
+// Holds traces against declared rules: `epilogue trace expect`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "epilogue/trace.h"
+#include "trace/rules.h"
+
+namespace epilogue::trace {
+
+struct RuleResult {
+  std::string rule, file;
+  bool passed = false;
+  std::string expected, found;
+};
+
+// One result per rule. A rule that the trace cannot decide (no steps, no device) fails and says so.
+std::vector<RuleResult> check_rules(const std::vector<Rule>& rules, const Trace& trace);
+
+// A commented rules file, in TOML, that the trace passes: counts as they are, times with room above.
+std::string propose_rules(const Trace& trace);
+
+std::string expect_text(const std::vector<RuleResult>& results);
+std::string expect_json(const std::vector<RuleResult>& results);  // CLI.md's "rules"
+std::string expect_junit(const std::vector<RuleResult>& results);
+
+}  // namespace epilogue::trace

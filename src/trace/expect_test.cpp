@@ -1,0 +1,182 @@
+#include "trace/expect.h"
+
+#include <filesystem>
+
+#include <simdjson.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test_data.h"
+
+namespace epilogue::trace {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Trace real(const std::string& name) { return read_trace(test_data("traces/" + name + ".json.gz")); }
+
+RuleResult check(const std::string& rule, const Trace& trace) {
+  return check_rules(parse_rules("[[rule]]\n" + rule, "r.toml"), trace).at(0);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_rules(text, "r.toml");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Rules, BoundsAreANumberOrMinAndMax) {
+  const auto rules = parse_rules(
+      "[[rule]]\nkernels_per_step = 5\n[[rule]]\nname = 'quick'\nstep_time_us = {max = 1.5}\n"
+      "[[rule]]\nop = 'mm'\nkernels_per_call = {min = 1, max = 2}\n",
+      "r.toml");
+  ASSERT_EQ(rules.size(), 3u);
+  EXPECT_EQ(rules[0].name, "kernels_per_step = 5");
+  EXPECT_EQ(rules[1].name, "quick");
+  EXPECT_EQ(expectation(rules[1]), "step_time_us <= 1.5");
+  EXPECT_EQ(expectation(rules[2]), "1 <= kernels_per_call of mm <= 2");
+}
+
+TEST(Rules, RefusalsNameFileLineAndWhatWasExpected) {
+  EXPECT_THAT(refusal("[[rule]]\n\nkernels = 5"),
+              StartsWith("r.toml:3: 'kernels' is not known, expected one of name, "));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = 'five'"),
+              StartsWith("r.toml:2: kernels_per_step: expected a number or"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = -1"), HasSubstr("not negative"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = nan"), HasSubstr("not negative"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {max = 1, min = 2}"), HasSubstr("min 2 is above max 1"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {}"), HasSubstr("expected min, max or both"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {most = 1}"),
+              HasSubstr("'most' is not known, expected min or max"));
+  EXPECT_THAT(refusal("[[rule]]\nno_copy = false"), HasSubstr("no_copy: expected true"));
+  EXPECT_THAT(refusal("[[rule]]\nno_kernel = ''"), HasSubstr("not empty"));
+  EXPECT_THAT(refusal("[[rule]]\nname = 'x'"), HasSubstr("expects nothing"));
+  EXPECT_THAT(refusal("[[rule]]\nop = 'mm'\nno_copy = true"), HasSubstr("need each other"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_call = 1"), HasSubstr("need each other"));
+  EXPECT_THAT(refusal("[[rule]]\nno_copy = true\nno_recompile = true"), HasSubstr("one expectation"));
+  EXPECT_THAT(refusal("[rules]\nx = 1"), HasSubstr("'rules' is not known here"));
+  EXPECT_THAT(refusal("rule = 5"), HasSubstr("holds no rules"));
+  EXPECT_THAT(refusal("rule = [1]"), HasSubstr("expected a [[rule]] table"));
+  EXPECT_THAT(refusal(""), HasSubstr("holds no rules"));
+  EXPECT_THAT(refusal("[[rule]]\nname = "), StartsWith("r.toml:2: "));
+  EXPECT_THROW(read_rules("none.toml"), Error);
+}
+
+TEST(Rules, PatternsAreAShellsStarsAndQuestionMarks) {
+  EXPECT_TRUE(matches_pattern("triton_poi_fused_gelu_0", "triton_*"));
+  EXPECT_TRUE(matches_pattern("abcabd", "*ab?"));
+  EXPECT_TRUE(matches_pattern("", "*"));
+  EXPECT_FALSE(matches_pattern("triton", "trito"));
+  EXPECT_FALSE(matches_pattern("trito", "trito?"));
+  EXPECT_FALSE(matches_pattern("abc", "*d*"));
+}
+
+TEST(Expect, EachRuleCanPassAndFail) {
+  const Trace eager = real("mlp_eager");
+  for (const char* holds :
+       {"kernels_per_step = 5", "step_time_us = {max = 200}", "device_time_us = {min = 100, max = 400}",
+        "device_idle_share = {max = 1}", "longest_gap_us = {max = 100000}",
+        "has_kernel = '*GeluCUDAKernelImpl*'", "no_kernel = 'triton_*'",
+        "op = 'linear'\nkernels_per_call = 1", "op = 'aten::gelu'\nkernels_per_call = 1",
+        "no_recompile = true", "no_copy = true", "no_problems = true"})
+    EXPECT_TRUE(check(holds, eager).passed) << holds << ": " << check(holds, eager).found;
+  for (const char* fails :
+       {"kernels_per_step = 4", "step_time_us = {max = 100}", "device_time_us = {max = 100}",
+        "device_idle_share = {min = 1}", "longest_gap_us = {min = 100000}", "has_kernel = 'triton_*'",
+        "no_kernel = '*GeluCUDAKernelImpl*'", "op = 'linear'\nkernels_per_call = {max = 0}"})
+    EXPECT_FALSE(check(fails, eager).passed) << fails;
+}
+
+TEST(Expect, SaysWhatItFound) {
+  const RuleResult result = check("kernels_per_step = 4", real("mlp_eager"));
+  EXPECT_EQ(result.expected, "kernels_per_step = 4");
+  EXPECT_EQ(result.found, "5");
+  EXPECT_EQ(check("op = 'linear'\nkernels_per_call = 2", real("mlp_eager")).found, "1 in 9 calls");
+}
+
+TEST(Expect, WhatCannotBeDecidedFails) {
+  const Trace eager = real("mlp_eager");
+  for (const char* rule : {"memory_peak_bytes = {max = 1e18}", "op = 'softmax'\nkernels_per_call = {max = 9}",
+                           "op = 'ep::linear'\nkernels_per_call = 1"}) {
+    EXPECT_FALSE(check(rule, eager).passed) << rule;
+    EXPECT_THAT(check(rule, eager).found, StartsWith("cannot be decided: "));
+  }
+  for (const char* rule : {"kernels_per_step = {min = 0}", "step_time_us = {max = 1e9}", "no_copy = true",
+                           "no_kernel = 'x'", "no_recompile = true", "device_idle_share = {max = 1}"}) {
+    EXPECT_FALSE(check(rule, Trace{}).passed) << rule;
+    EXPECT_THAT(check(rule, Trace{}).found, HasSubstr("marks no steps"));
+  }
+}
+
+// One step with a compile event, a copy to the host and a kernel whose launch is not there.
+TEST(Expect, FindsCompilesCopiesAndUntiedKernels) {
+  Trace trace;
+  trace.tracks = {{.process = 1, .thread = 1}, {.process = 0, .thread = 7, .device = true}};
+  const auto add = [&](EventKind kind, const char* name, int64_t start, int64_t duration, uint32_t track,
+                       uint32_t correlation) {
+    Event event;
+    event.kind = kind;
+    event.name = trace.strings.intern(name);
+    event.start_ns = start;
+    event.duration_ns = duration;
+    event.track = track;
+    event.correlation = correlation;
+    trace.events.push_back(event);
+  };
+  add(EventKind::user_annotation, "ProfilerStep#1", 0, 1000, 0, 0);
+  add(EventKind::user_annotation, "compile_fx_inner (dynamo_timed)", 10, 100, 0, 0);
+  add(EventKind::cuda_runtime, "cudaMemcpyAsync", 200, 10, 0, 1);
+  add(EventKind::gpu_memcpy, "Memcpy DtoH (Device -> Pinned)", 300, 10, 1, 1);
+  EXPECT_EQ(check("no_recompile = true", trace).found, "compile_fx_inner (dynamo_timed) (1)");
+  EXPECT_FALSE(check("no_recompile = true", trace).passed);
+  EXPECT_FALSE(check("no_copy = true", trace).passed);
+  EXPECT_TRUE(check("kernels_per_step = 0", trace).passed);
+  add(EventKind::kernel, "k", 400, 10, 1, 2);
+  EXPECT_FALSE(check("kernels_per_step = 0", trace).passed);
+  EXPECT_THAT(check("kernels_per_step = 0", trace).found, HasSubstr("lack the call"));
+}
+
+TEST(Expect, ProposedRulesPassOnTheirTrace) {
+  int traces = 0;
+  for (const auto& file : std::filesystem::directory_iterator(test_data("traces"))) {
+    if (file.path().extension() != ".gz") continue;
+    ++traces;
+    const Trace trace = read_trace(file.path().string());
+    const auto results = check_rules(parse_rules(propose_rules(trace), "proposed"), trace);
+    EXPECT_GT(results.size(), 8u) << file.path();
+    for (const RuleResult& result : results)
+      EXPECT_TRUE(result.passed) << file.path() << ": " << result.rule << ": " << result.expected << ", "
+                                 << result.found;
+  }
+  EXPECT_EQ(traces, 7);
+}
+
+TEST(Expect, ProposedRulesTellEagerFromCompiled) {
+  const auto rules = parse_rules(propose_rules(real("mlp_eager")), "proposed");
+  const auto results = check_rules(rules, real("mlp_compile"));
+  EXPECT_TRUE(std::any_of(results.begin(), results.end(), [](const RuleResult& result) {
+    return !result.passed && result.expected == "kernels_per_step = 5" && result.found == "4";
+  }));
+}
+
+TEST(Expect, ResultsAsJsonAndJunit) {
+  const std::vector<RuleResult> results{{"a \"rule\"", "t.json", true, "x <= 1", "0"},
+                                        {"b", "t.json", false, "x <= 1", "<2 & \x01>"}};
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(expect_json(results));
+  EXPECT_EQ(root["rules"].at(0)["rule"].get_string().value(), "a \"rule\"");
+  EXPECT_EQ(root["rules"].at(1)["passed"].get_bool().value(), false);
+  const std::string xml = expect_junit(results);
+  EXPECT_THAT(xml, HasSubstr("<testsuites tests=\"2\" failures=\"1\">"));
+  EXPECT_THAT(xml, HasSubstr("name=\"a &quot;rule&quot;\"/>"));
+  EXPECT_THAT(xml, HasSubstr("<failure message=\"expected x &lt;= 1; found &lt;2 &amp; ?&gt;\"/>"));
+  EXPECT_THAT(expect_text(results), HasSubstr("1 of 2 passed"));
+}
+
+}  // namespace
+}  // namespace epilogue::trace

@@ -1,0 +1,90 @@
+#include "trace/observe.h"
+
+#include <algorithm>
+
+#include "trace/gaps.h"
+#include "trace/spread.h"
+#include "trace/summary.h"
+
+namespace epilogue::trace {
+namespace {
+
+// PyTorch's compiler marks its phases so; a "Torch-Compiled Region" is a run of what was compiled before.
+bool says_compile(std::string_view name) { return name.ends_with("(dynamo_timed)"); }
+
+bool is_host_copy(std::string_view name) {
+  return name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos;
+}
+
+class Observer {
+ public:
+  explicit Observer(const Trace& trace)
+      : trace_(trace), launches_(launching_calls(trace)), kernels_of_(trace.events.size()) {
+    const Summary summary = summarise(trace);
+    seen_.steps = summary.steps;
+    seen_.has_device = summary.ops.has_device;
+    for (const DeviceMemory& memory : summary.memory)
+      seen_.memory_peak = std::max(seen_.memory_peak.value_or(0), memory.peak_allocated);
+    places_ = place_events(trace, launches_, seen_.steps);
+  }
+
+  Observed observe() {
+    for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
+    for (uint32_t i = 0; i < trace_.events.size(); ++i)
+      if (trace_.events[i].kind == EventKind::cpu_op && places_[i].step != kNoEvent)
+        ++seen_.calls_by_kernels[trace_.name(trace_.events[i])][kernels_of_[i]];
+    for (const Gap& gap : find_gaps(trace_, -1)) {
+      const uint32_t step = places_[gap.ended_by].step;
+      if (step == kNoEvent || step_at(seen_.steps, gap.start_ns) != step) continue;
+      seen_.longest_gap_ns = gap.duration_ns;
+      break;  // they come longest first
+    }
+    return std::move(seen_);
+  }
+
+ private:
+  void add(uint32_t i) {
+    const Event& event = trace_.events[i];
+    if (is_device_work(event.kind) && launches_[i] == kNoEvent)
+      seen_.untied += step_at(seen_.steps, event.start_ns) != kNoEvent;
+    if (places_[i].step == kNoEvent) return;
+    const std::string_view name = trace_.name(event);
+    if (event.kind == EventKind::kernel || event.kind == EventKind::cpu_kernel) {
+      seen_.kernels.insert(name);
+      for (uint32_t op = places_[i].op; op != kNoEvent; op = places_[op].op) ++kernels_of_[op];
+    } else if (event.kind == EventKind::gpu_memcpy) {
+      if (is_host_copy(name)) ++seen_.copies[name];
+    } else if (says_compile(name)) {
+      ++seen_.compiles[name];
+    }
+  }
+
+  const Trace& trace_;
+  std::vector<uint32_t> launches_;
+  std::vector<Placement> places_;
+  std::vector<int64_t> kernels_of_;  // by event, for ops
+  Observed seen_;
+};
+
+}  // namespace
+
+int64_t Observed::median(int64_t Step::*member) const {
+  std::vector<int64_t> values;
+  for (const Step& step : steps) values.push_back(step.*member);
+  return Spread(std::move(values)).median;
+}
+
+double Observed::idle_share() const {
+  std::vector<double> shares;
+  for (const Step& step : steps)
+    shares.push_back(
+        step.wall_ns > 0 ? static_cast<double>(step.device_idle_ns) / static_cast<double>(step.wall_ns) : 0);
+  if (shares.empty()) return 0;
+  const auto middle = shares.begin() + static_cast<ptrdiff_t>(shares.size() / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return *middle;
+}
+
+Observed observe(const Trace& trace) { return Observer(trace).observe(); }
+
+}  // namespace epilogue::trace

@@ -1,0 +1,34 @@
+// The figures that rules are about, taken from a trace once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "epilogue/trace.h"
+#include "trace/placement.h"
+
+namespace epilogue::trace {
+
+// Names are views into the trace. All but the memory is of the steps alone.
+struct Observed {
+  std::vector<Step> steps;
+  bool has_device = false;
+  int64_t untied = 0;                  // device work in a step's time without the call that launched it
+  int64_t longest_gap_ns = 0;          // begins in a step and is ended by its work
+  std::optional<int64_t> memory_peak;  // allocated, of the device that held most
+  std::set<std::string_view> kernels;
+  std::map<std::string_view, int64_t> copies;    // between host and device
+  std::map<std::string_view, int64_t> compiles;  // events that say something was compiled
+  // By op: how many of its calls launched so many kernels, with those of the ops they call.
+  std::map<std::string_view, std::map<int64_t, int64_t>> calls_by_kernels;
+
+  int64_t median(int64_t Step::*member) const;
+  double idle_share() const;  // of the wall time, median over the steps
+};
+Observed observe(const Trace& trace);
+
+}  // namespace epilogue::trace

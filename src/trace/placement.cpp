@@ -1,0 +1,42 @@
+#include "trace/placement.h"
+
+#include <algorithm>
+
+namespace epilogue::trace {
+
+uint32_t step_at(const std::vector<Step>& steps, int64_t ns) {
+  const auto after = std::upper_bound(steps.begin(), steps.end(), ns,
+                                      [](int64_t t, const Step& step) { return t < step.start_ns; });
+  if (after == steps.begin()) return kNoEvent;
+  const Step& step = *(after - 1);
+  return ns < step.start_ns + step.wall_ns ? static_cast<uint32_t>(after - 1 - steps.begin()) : kNoEvent;
+}
+
+std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32_t>& launches,
+                                    const std::vector<Step>& steps) {
+  std::vector<Placement> places(trace.events.size());
+  std::vector<std::vector<uint32_t>> open(trace.tracks.size());  // the ops around, per thread
+  for (uint32_t i = 0; i < trace.events.size(); ++i) {
+    const Event& event = trace.events[i];
+    if (is_device_work(event.kind)) continue;
+    places[i].step = step_at(steps, event.start_ns);
+    auto& around = open[event.track];
+    while (!around.empty() && trace.events[around.back()].end_ns() <= event.start_ns) around.pop_back();
+    if (!around.empty()) places[i].op = around.back();
+    if (event.kind == EventKind::cpu_op) around.push_back(i);
+  }
+  for (uint32_t i = 0; i < trace.events.size(); ++i)
+    if (launches[i] != kNoEvent) places[i] = places[launches[i]];
+  return places;
+}
+
+std::string_view bare_op_name(std::string_view name) {
+  const size_t colons = name.find("::");
+  // Only a plain namespace in front: "void at::native::..." stays whole.
+  if (colons == std::string_view::npos ||
+      name.substr(0, colons).find_first_of(" <(#") != std::string_view::npos)
+    return name;
+  return name.substr(colons + 2);
+}
+
+}  // namespace epilogue::trace

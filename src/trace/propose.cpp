@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "trace/expect.h"
+#include "trace/observe.h"
+
+namespace epilogue::trace {
+namespace {
+
+constexpr double kTimeRoom = 1.25, kGapRoom = 1.5, kMemoryRoom = 1.1, kIdleRoom = 0.1;
+
+// Up to three digits.
+double rounded_up(double value) {
+  if (value <= 0) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  return unit >= 1 ? std::ceil(value / unit) * unit : std::ceil(value * 100) / 100;
+}
+
+// What TOML takes between quotes as it is.
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+std::string bounds(int64_t min, int64_t max) {
+  return min == max ? std::to_string(min) : fmt::format("{{min = {}, max = {}}}", min, max);
+}
+
+class Proposal {
+ public:
+  explicit Proposal(const Trace& trace) : seen_(observe(trace)) {
+    if (trace.problems.empty()) add("", "the trace is whole", "no_problems = true");
+    if (seen_.memory_peak)
+      add(fmt::format("{} bytes; a tenth above", *seen_.memory_peak), "memory stays within bounds",
+          fmt::format("memory_peak_bytes = {{max = {:.0f}}}",
+                      std::ceil(kMemoryRoom * static_cast<double>(*seen_.memory_peak))));
+    if (seen_.steps.empty()) return;
+    if (seen_.compiles.empty()) add("", "nothing is compiled in a step", "no_recompile = true");
+    if (seen_.untied > 0) return;
+    add_steps();
+    if (seen_.has_device) add_device();
+    if (!seen_.kernels.empty()) add_ops();
+  }
+
+  std::string text() const { return text_; }
+
+ private:
+  void add(const std::string& comment, const std::string& name, const std::string& line) {
+    text_ += "\n[[rule]]";
+    if (!comment.empty()) text_ += fmt::format("  # {}", comment);
+    text_ += fmt::format("\nname = {}\n{}\n", json_quote(name), line);
+  }
+
+  void add_time(const char* name, const char* key, int64_t ns, double room) {
+    const double us = static_cast<double>(ns) / 1e3;
+    add(fmt::format("{:.3f}; with room for noise", us), name,
+        fmt::format("{} = {{max = {}}}", key, rounded_up(room * us)));
+  }
+
+  void add_steps() {
+    const auto [least, most] =
+        std::minmax_element(seen_.steps.begin(), seen_.steps.end(),
+                            [](const Step& a, const Step& b) { return a.kernels < b.kernels; });
+    add("", "kernels of each step",
+        fmt::format("kernels_per_step = {}", bounds(least->kernels, most->kernels)));
+    add_time("a step's wall time, median", "step_time_us", seen_.median(&Step::wall_ns), kTimeRoom);
+  }
+
+  void add_device() {
+    add_time("a step's device busy time, median", "device_time_us", seen_.median(&Step::device_busy_ns),
+             kTimeRoom);
+    const double idle = seen_.idle_share();
+    add(fmt::format("{:.4f}; a tenth of the step above", idle), "the device is kept busy",
+        fmt::format("device_idle_share = {{max = {}}}", std::min(1.0, rounded_up(idle + kIdleRoom))));
+    add_time("no stream waits long in a step", "longest_gap_us", seen_.longest_gap_ns, kGapRoom);
+    if (seen_.copies.empty()) add("", "no copy between host and device", "no_copy = true");
+  }
+
+  void add_ops() {
+    std::map<std::string_view, std::pair<int64_t, int64_t>> ops;  // least and most kernels of a call
+    for (const auto& [name, calls] : seen_.calls_by_kernels) {
+      const std::string_view bare = bare_op_name(name);
+      const auto [at, added] = ops.try_emplace(bare_op_name(bare) == bare ? bare : name, calls.begin()->first,
+                                               calls.rbegin()->first);
+      if (added) continue;
+      at->second.first = std::min(at->second.first, calls.begin()->first);
+      at->second.second = std::max(at->second.second, calls.rbegin()->first);
+    }
+    for (const auto& [op, kernels] : ops)
+      if (kernels.second > 0 && !op.empty() && is_plain(op))
+        add("", fmt::format("kernels of each {}", op),
+            fmt::format("op = {}\nkernels_per_call = {}", json_quote(std::string(op)),
+                        bounds(kernels.first, kernels.second)));
+  }
+
+  const Observed seen_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string propose_rules(const Trace& trace) {
+  const std::string rules = Proposal(trace).text();
+  EP_CHECK(!rules.empty(), "{}: no rule can be proposed: it marks no steps, and what it holds is damaged",
+           trace.source);
+  return fmt::format(
+      "# Proposed by `epilogue trace expect --write`{}. Keep what matters.\n"
+      "# A number is met exactly; {{min = ..., max = ...}} are bounds. docs/expect.md lists the keys.\n{}",
+      is_plain(trace.source) ? fmt::format(" from {}", trace.source) : "", rules);
+}
+
+}  // namespace epilogue::trace

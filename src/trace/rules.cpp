@@ -1,0 +1,207 @@
+#include "trace/rules.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include <toml++/toml.h>
+
+#include "base/check.h"
+
+namespace epilogue::trace {
+namespace {
+
+enum class Takes : uint8_t { bound, pattern, truth };
+
+struct RuleForm {
+  const char* key;
+  RuleKind kind;
+  Takes takes;
+};
+constexpr RuleForm kForms[] = {
+    {"kernels_per_step", RuleKind::kernels_per_step, Takes::bound},
+    {"step_time_us", RuleKind::step_time_us, Takes::bound},
+    {"device_time_us", RuleKind::device_time_us, Takes::bound},
+    {"device_idle_share", RuleKind::device_idle_share, Takes::bound},
+    {"longest_gap_us", RuleKind::longest_gap_us, Takes::bound},
+    {"memory_peak_bytes", RuleKind::memory_peak_bytes, Takes::bound},
+    {"has_kernel", RuleKind::has_kernel, Takes::pattern},
+    {"no_kernel", RuleKind::no_kernel, Takes::pattern},
+    {"kernels_per_call", RuleKind::kernels_per_call, Takes::bound},
+    {"no_recompile", RuleKind::no_recompile, Takes::truth},
+    {"no_copy", RuleKind::no_copy, Takes::truth},
+    {"no_problems", RuleKind::no_problems, Takes::truth},
+};
+
+const RuleForm* form_of(std::string_view key) {
+  for (const RuleForm& form : kForms)
+    if (form.key == key) return &form;
+  return nullptr;
+}
+
+std::string known_keys() {
+  std::string keys = "name, op";
+  for (const RuleForm& form : kForms) keys += fmt::format(", {}", form.key);
+  return keys;
+}
+
+class Parser {
+ public:
+  explicit Parser(const std::string& file) : file_(file) {}
+
+  std::vector<Rule> parse(std::string_view text) const {
+    toml::table root;
+    try {
+      root = toml::parse(text, file_);
+    } catch (const toml::parse_error& error) {
+      fail("{}:{}: {}", file_, error.source().begin.line, error.description());
+    }
+    for (const auto& [key, node] : root)
+      if (key.str() != "rule")
+        refuse(node, fmt::format("'{}' is not known here, expected [[rule]] tables", key.str()));
+    const toml::array* tables = root["rule"].as_array();
+    EP_CHECK(tables && !tables->empty(), "{}: holds no rules, expected [[rule]] tables", file_);
+    std::vector<Rule> rules;
+    for (const toml::node& table : *tables) {
+      if (!table.is_table()) refuse(table, "expected a [[rule]] table");
+      rules.push_back(rule(*table.as_table()));
+    }
+    return rules;
+  }
+
+ private:
+  [[noreturn]] void refuse(const toml::node& at, const std::string& what) const {
+    fail("{}:{}: {}", file_, at.source().begin.line, what);
+  }
+
+  Rule rule(const toml::table& table) const {
+    Rule rule;
+    const RuleForm* form = nullptr;
+    const toml::node* op = nullptr;
+    for (const auto& [key, node] : table) {
+      if (key.str() == "name") {
+        rule.name = text(node, "name");
+      } else if (key.str() == "op") {
+        op = &node;
+      } else if (const RuleForm* found = form_of(key.str())) {
+        if (form)
+          refuse(node,
+                 fmt::format("a rule has one expectation, this one has {} and {}", form->key, key.str()));
+        form = found;
+        read(rule, *form, node);
+      } else {
+        refuse(node, fmt::format("'{}' is not known, expected one of {}", key.str(), known_keys()));
+      }
+    }
+    if (!form) refuse(table, fmt::format("the rule expects nothing, give it one of {}", known_keys()));
+    if ((rule.kind == RuleKind::kernels_per_call) != (op != nullptr))
+      refuse(table, "op and kernels_per_call need each other: op = \"linear\", kernels_per_call = 1");
+    if (op) rule.pattern = text(*op, "op");
+    if (rule.name.empty()) rule.name = expectation(rule);
+    return rule;
+  }
+
+  void read(Rule& rule, const RuleForm& form, const toml::node& node) const {
+    rule.kind = form.kind;
+    switch (form.takes) {
+      case Takes::bound:
+        rule.bound = bound(node, form.key);
+        break;
+      case Takes::pattern:
+        rule.pattern = text(node, form.key);
+        break;
+      case Takes::truth:
+        if (node.value_exact<bool>() != true)
+          refuse(node, fmt::format("{}: expected true; leave the rule out where it need not hold", form.key));
+        break;
+    }
+  }
+
+  std::string text(const toml::node& node, std::string_view key) const {
+    const auto* value = node.as_string();
+    if (!value || value->get().empty())
+      refuse(node, fmt::format("{}: expected a text that is not empty", key));
+    return value->get();
+  }
+
+  double number(const toml::node& node, std::string_view key) const {
+    const std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
+    if (!value || !std::isfinite(*value) || *value < 0)
+      refuse(node, fmt::format("{}: expected a number that is not negative", key));
+    return *value;
+  }
+
+  Bound bound(const toml::node& node, std::string_view key) const {
+    const toml::table* table = node.as_table();
+    if (!table) {
+      if (!node.is_number())
+        refuse(node, fmt::format("{}: expected a number or {{min = ..., max = ...}}", key));
+      const double exact = number(node, key);
+      return {exact, exact};
+    }
+    Bound bound;
+    for (const auto& [side, value] : *table) {
+      if (side.str() != "min" && side.str() != "max")
+        refuse(value, fmt::format("{}: '{}' is not known, expected min or max", key, side.str()));
+      (side.str() == "min" ? bound.min : bound.max) = number(value, key);
+    }
+    if (!bound.min && !bound.max) refuse(node, fmt::format("{}: expected min, max or both", key));
+    if (bound.min && bound.max && *bound.min > *bound.max)
+      refuse(node, fmt::format("{}: min {} is above max {}", key, *bound.min, *bound.max));
+    return bound;
+  }
+
+  const std::string& file_;
+};
+
+}  // namespace
+
+const char* rule_key(RuleKind kind) {
+  for (const RuleForm& form : kForms)
+    if (form.kind == kind) return form.key;
+  return "";
+}
+
+std::string expectation(const Rule& rule) {
+  const char* key = rule_key(rule.kind);
+  const auto& [min, max] = rule.bound;
+  if (!min && !max) return rule.pattern.empty() ? key : fmt::format("{} {}", key, rule.pattern);
+  const std::string what =
+      rule.kind == RuleKind::kernels_per_call ? fmt::format("{} of {}", key, rule.pattern) : key;
+  if (min && max)
+    return *min == *max ? fmt::format("{} = {}", what, *min)
+                        : fmt::format("{} <= {} <= {}", *min, what, *max);
+  return max ? fmt::format("{} <= {}", what, *max) : fmt::format("{} >= {}", what, *min);
+}
+
+std::vector<Rule> parse_rules(std::string_view text, const std::string& file) {
+  return Parser(file).parse(text);
+}
+
+std::vector<Rule> read_rules(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EP_CHECK(in.good() || (in.eof() && !in.bad()), "{}: cannot be read", path);
+  return parse_rules(text, path);
+}
+
+bool matches_pattern(std::string_view name, std::string_view pattern) {
+  size_t n = 0, p = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+}  // namespace epilogue::trace

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""trace diff and trace expect as a user runs them: exit codes, keys, files."""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+TRACES = Path(__file__).resolve().parent / "data" / "traces"
+PROGRAM = ""
+
+
+def real(name):
+    return TRACES / f"{name}.json.gz"
+
+
+class TraceProgram(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name)
+
+    def result(self, *arguments, code=0):
+        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stderr if code == 2 else done.stdout
+
+    def rules(self, text):
+        file = self.path / "rules.toml"
+        file.write_text(text)
+        return file
+
+    def ours(self):
+        file = self.path / "ours.json.gz"
+        self.result("profile", "mlp", "--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96, "--dtype", "bf16",
+                    "--profile-memory", "--trace", file)
+        return file
+
+    def test_diff_says_which_kernels_became_one(self):
+        for other in ("mlp_compile", "mlp_liger"):
+            first = self.result("trace", "diff", real("mlp_eager"), real(other)).splitlines()[0]
+            self.assertIn("4 kernels per step instead of 5: gelu and mul became one", first)
+
+    def test_diff_against_itself_says_nothing_changed(self):
+        found = json.loads(self.result("trace", "diff", real("mlp_eager"), real("mlp_eager"), "--format", "json"))
+        self.assertTrue(found["says"].startswith("Nothing changed"))
+        self.assertEqual([found["only_a"], found["only_b"], found["changed"]], [[], [], []])
+
+    def test_diff_fail_on_decides_the_exit_code(self):
+        pair = ("trace", "diff", real("mlp_compile"), real("mlp_eager"))
+        self.result(*pair, "--fail-on", "step-time:500%")
+        text = self.result(*pair, "--fail-on", "step-time:500%", "--fail-on", "kernels-per-step", code=1)
+        self.assertIn("Failed kernels-per-step: 5 instead of 4", text)
+        self.assertIn("expected kernels-per-step", self.result(*pair, "--fail-on", "luck", code=2))
+
+    def test_diff_matches_our_ops_with_pytorchs(self):
+        found = json.loads(self.result("trace", "diff", real("mlp_eager"), self.ours(), "--format", "json"))
+        self.assertIn("B runs 5 CPU kernels per step where A runs 5 device kernels", found["says"])
+        self.assertIn(["aten::linear", "ep::linear"], [row["names"] for row in found["changed"]])
+        self.assertEqual({row["kind"] for row in found["only_b"]} - {"op"}, {"cpu kernel"})
+
+    def test_expect_passes_and_fails(self):
+        rules = self.rules("[[rule]]\nkernels_per_step = 5\n")
+        self.result("trace", "expect", rules, real("mlp_eager"))
+        report = self.path / "report.xml"
+        found = json.loads(self.result("trace", "expect", rules, real("mlp_eager"), real("mlp_compile"), "--format",
+                                       "json", "--junit", report, code=1))
+        self.assertEqual([rule["passed"] for rule in found["rules"]], [True, False])
+        self.assertEqual(set(found["rules"][1]), {"rule", "file", "passed", "expected", "found"})
+        suites = xml.etree.ElementTree.parse(report).getroot()
+        self.assertEqual((suites.get("tests"), suites.get("failures")), ("2", "1"))
+
+    def test_bad_rules_are_one_line_and_exit_2(self):
+        said = self.result("trace", "expect", self.rules("[[rule]]\nkernels = 5\n"), real("mlp_eager"), code=2)
+        self.assertIn("rules.toml:2: 'kernels' is not known", said)
+        self.assertEqual(said.count("\n"), 1)
+        self.result("trace", "expect", self.path / "none.toml", real("mlp_eager"), code=2)
+        self.result("trace", "expect", self.rules("[[rule]]\nno_copy = true\n"), code=2)
+
+    def test_written_rules_pass_on_their_trace(self):
+        rules = self.path / "proposed.toml"
+        for file in (real("mlp_fp32_gelu"), self.ours()):
+            self.result("trace", "expect", "--write", rules, file)
+            self.result("trace", "expect", rules, file)
+        self.assertIn("[[rule]]", self.result("trace", "expect", "--write", "-", real("mlp_eager")))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAM = options.program
+    unittest.main(argv=[sys.argv[0], *rest])
