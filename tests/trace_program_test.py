@@ -59,7 +59,7 @@ class TraceProgram(unittest.TestCase):
 
     def test_diff_matches_our_ops_with_pytorchs(self):
         found = json.loads(self.result("trace", "diff", real("mlp_eager"), self.ours(), "--format", "json"))
-        self.assertIn("B runs 5 CPU kernels per step where A runs 5 device kernels", found["says"])
+        self.assertIn("B runs 5 CPU kernels per step where A runs 5 device kernels;", found["says"])
         self.assertIn(["aten::linear", "ep::linear"], [row["names"] for row in found["changed"]])
         self.assertEqual({row["kind"] for row in found["only_b"]} - {"op"}, {"cpu kernel"})
 

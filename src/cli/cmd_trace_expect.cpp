@@ -56,9 +56,9 @@ void add_trace_expect(CLI::App& trace, int& exit_code) {
   CLI::App* command =
       trace.add_subcommand("expect", "hold traces against a TOML file of rules; exit 1 on a failure");
   auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->paths, "the rules, then traces; with --write one trace alone")
+  command->add_option("RULES", options->paths, "the rules, then traces; with --write one trace alone")
       ->required()
-      ->option_text("RULES FILE...");
+      ->option_text("FILE...");
   command->add_option("--write", options->write,
                       "write rules that the trace passes to this file; - is standard output");
   command->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");

@@ -159,6 +159,20 @@ TEST(Diff, TimesWithinTheSpreadBetweenStepsAreNoise) {
   EXPECT_THAT(failed_conditions(steady, {"device-time:30%"}), IsEmpty());
 }
 
+TEST(Diff, ASlowFirstStepDoesNotHideAChange) {
+  const Diff diff = diff_traces(one_kernel_steps({30, 10, 11}), one_kernel_steps({80, 40, 41}));
+  ASSERT_EQ(diff.changed.size(), 1u);
+  EXPECT_FALSE(diff.changed[0].time_within_noise());
+  EXPECT_EQ(failed_conditions(diff, {"device-time:5%"}).size(), 1u);
+}
+
+TEST(Diff, OfManyStepsTheOutermostDoNotCount) {
+  std::vector<int64_t> a(20, 10), b(20, 20);
+  a[3] = 50;
+  b[7] = 1;
+  EXPECT_FALSE(within_noise(Spread(a), Spread(b)));
+}
+
 TEST(Diff, TimeThatComesFromNothingExceedsAnyShare) {
   Made idle;
   idle.step(100);

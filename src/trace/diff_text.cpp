@@ -31,7 +31,7 @@ std::string brief(DiffKind kind, const std::string& name) {
 
 // One trace's kernels ran on a device, the other's on the CPU: their times say little about each other.
 bool on_different_machines(const Diff& diff) {
-  return diff.a.has_device != diff.b.has_device && diff.a.kernels.max > 0 && diff.b.kernels.max > 0;
+  return diff.a.has_device != diff.b.has_device && diff.a.kernels.high > 0 && diff.b.kernels.high > 0;
 }
 
 std::string counted(int64_t n, const char* what) {
@@ -93,7 +93,7 @@ std::string totals_text(const Diff& diff) {
   const DiffTotals &a = diff.a, &b = diff.b;
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
-    table.add_row({a.has_device || b.has_device ? "device busy" : "in CPU kernels", time(a.device_ns.median),
+    table.add_row({a.has_device && b.has_device ? "device busy" : "in kernels", time(a.device_ns.median),
                    time(b.device_ns.median), table_change(a.device_ns, b.device_ns)});
     table.add_row(
         {"wall", time(a.wall_ns.median), time(b.wall_ns.median), table_change(a.wall_ns, b.wall_ns)});
@@ -151,7 +151,8 @@ std::string changed_text(const Diff& diff, int limit) {
                      if (row.launch_changed())
                        change += fmt::format("; {} became {}", launch(row, *row.a), launch(row, *row.b));
                      return {diff_kind_name(row.kind),
-                             brief(row.kind, row.a->name),
+                             row.a->name == row.b->name ? brief(row.kind, row.a->name)
+                                                        : fmt::format("{}, {}", row.a->name, row.b->name),
                              fmt::format("{:.4g}", row.a->calls_per_step),
                              fmt::format("{:.4g}", row.b->calls_per_step),
                              time(row.a->step_ns.median),
@@ -178,13 +179,14 @@ std::string diff_sentence(const Diff& diff) {
   if (diff.empty() && diff.a.wall_ns.median == diff.b.wall_ns.median)
     return fmt::format("Nothing changed: {} kernels per step, the same ops and times.",
                        diff.a.kernels.median);
-  std::string text = kernel_counts(diff) + kernel_changes(diff);
   if (on_different_machines(diff))
-    return text + fmt::format("; the step's wall time is {}.", time_change(diff.a.wall_ns, diff.b.wall_ns));
-  return text + fmt::format("; the step's {} time is {}, its wall time {}.",
-                            diff.a.has_device || diff.b.has_device ? "device busy" : "CPU kernel",
-                            time_change(diff.a.device_ns, diff.b.device_ns),
-                            time_change(diff.a.wall_ns, diff.b.wall_ns));
+    return kernel_counts(diff) +
+           fmt::format("; the step's wall time is {}.", time_change(diff.a.wall_ns, diff.b.wall_ns));
+  return kernel_counts(diff) + kernel_changes(diff) +
+         fmt::format("; the step's {} time is {}, its wall time {}.",
+                     diff.a.has_device || diff.b.has_device ? "device busy" : "CPU kernel",
+                     time_change(diff.a.device_ns, diff.b.device_ns),
+                     time_change(diff.a.wall_ns, diff.b.wall_ns));
 }
 
 std::string diff_text(const Diff& diff, const DiffText& options) {

@@ -10,27 +10,22 @@
 namespace epilogue::trace {
 
 struct Spread {
-  int64_t median = 0, min = 0, max = 0;
+  int64_t median = 0;
+  int64_t low = 0, high = 0;  // without the lowest and the highest tenth; all of fewer than ten
   size_t count = 0;
 
   Spread() = default;
   explicit Spread(std::vector<int64_t> values) : count(values.size()) {
     if (values.empty()) return;
-    const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    median = *middle;
-    const auto [least, most] = std::minmax_element(values.begin(), values.end());
-    min = *least;
-    max = *most;
+    std::sort(values.begin(), values.end());
+    median = values[count / 2];
+    low = values[count / 10];
+    high = values[count - 1 - count / 10];
   }
 };
 
-// The medians lie no further apart than the steps of one of the traces do. One step has no spread: then no
-// difference is within noise.
-inline bool within_noise(const Spread& a, const Spread& b) {
-  const int64_t apart = a.median < b.median ? b.median - a.median : a.median - b.median;
-  return apart <= std::max(a.max - a.min, b.max - b.min);
-}
+// The steps of the two overlap in this figure. One step against one overlaps in nothing but equality.
+inline bool within_noise(const Spread& a, const Spread& b) { return a.low <= b.high && b.low <= a.high; }
 
 // (b - a) / a; infinite where a alone is 0.
 inline double relative_change(const Spread& a, const Spread& b) {
