@@ -116,12 +116,4 @@ class Profiler {
   std::unique_ptr<Impl> impl_;
 };
 
-// Bytes in use and held on a device, as torch.cuda.memory_summary() tells them.
-struct MemoryStats {
-  int64_t allocated = 0, peak_allocated = 0;
-  int64_t reserved = 0, peak_reserved = 0;  // includes what the allocator caches
-  int64_t allocations = 0, frees = 0;
-  int64_t packed_weights = 0;  // bytes of packed copies, part of allocated
-};
-
 }  // namespace epilogue

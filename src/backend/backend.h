@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "epilogue/profiler.h"
+#include "epilogue/memory.h"
 #include "epilogue/tensor.h"
 #include "op/op.h"
 

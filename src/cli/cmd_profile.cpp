@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/problem.h"
+#include "epilogue/memory.h"
 #include "epilogue/profiler.h"
 #include "trace/links.h"
 #include "trace/report.h"
@@ -35,6 +36,7 @@ struct ModeResult {
   int64_t kernels_per_step = 0;
   std::vector<std::string> kernels;  // of the last step, in order
   MemoryStats memory;
+  std::string memory_summary;
   std::string trace_file;
   int64_t dropped = 0;
 
@@ -77,7 +79,7 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   const int64_t steps = s.skip_first + int64_t{s.repeat} * (s.wait + s.warmup + s.active);
   profiler.start();
   for (int64_t i = 0; i < steps; ++i) {
-    if (i == s.skip_first + s.wait + s.warmup) backend.reset_peak_memory();
+    if (i == s.skip_first + s.wait + s.warmup) reset_peak_memory(problem.device);
     progress(fmt::format("{}: step {} of {}", nn::mode_name(mode), i + 1, steps));
     {
       const Range forward(range);
@@ -90,7 +92,8 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   progress("");
   std::sort(result.step_us.begin(), result.step_us.end());
   result.averages = profiler.key_averages(options.group_by_shape);
-  result.memory = backend.memory_stats();
+  result.memory = memory_stats(problem.device);
+  result.memory_summary = memory_summary(problem.device);
   if (!result.trace_file.empty()) profiler.export_chrome_trace(result.trace_file);
   return result;
 }
@@ -122,12 +125,7 @@ std::string describe(const ModeResult& r, const Options& options) {
   text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
                       r.kernels_per_step == 1 ? "" : "s");
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
-  if (options.profile_memory)
-    text += fmt::format(
-        "Memory: allocated {}, peak {}; reserved {}, peak {}; {} allocations; packed weights {}\n",
-        format_bytes(r.memory.allocated), format_bytes(r.memory.peak_allocated),
-        format_bytes(r.memory.reserved), format_bytes(r.memory.peak_reserved), r.memory.allocations,
-        format_bytes(r.memory.packed_weights));
+  if (options.profile_memory) text += "\n" + r.memory_summary;
   return text;
 }
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "epilogue/profiler.h"
+#include "epilogue/memory.h"
 #include "epilogue/tensor.h"
 
 namespace epilogue::cpu {
