@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string path(const char* name) { return test_data("traces/" + name + ".json.gz"); }
+std::string path(const char* name) { return test_data(std::string("traces/") + name + ".json.gz"); }
 
 TEST(ExplainTrace, NoKernelOfTheSevenTracesIsUnknown) {
   int traces = 0;
