@@ -19,15 +19,18 @@
 namespace epilogue::cpu {
 namespace {
 
-// Rows a thread multiplies at a time. The weight stays in the last-level cache while the rows and their
-// products stay in L2: on 2 Ice Lake cores, f32, 8192x768x3072, blocks of 256 gave 274 GFLOP/s, of 4096 232
-// (peak 340).
+// Below this many rows one oneDNN call over all threads is quickest: on 2 Ice Lake cores, f32, 768x3072, 3 to
+// 14% quicker at M = 128 to 4096 than a call per thread and block of rows. At M = 8192 blocks of 256, which
+// keep rows and products in cache, gave 274 GFLOP/s, one call 201 (peak 340).
+constexpr int64_t kOneCallRows = 6000;
 constexpr int64_t kBlockRows = 256;
-constexpr int64_t kBlockRowsThroughF32 = 64;  // the converted rows must stay in L2 too
-constexpr int64_t kFewRows = 64;              // per thread; below, oneDNN splits the columns among threads
+// Rows that are converted to f32 first are split sooner, so that each thread converts its own, in blocks that
+// fit L2.
+constexpr int64_t kOneCallRowsThroughF32 = 128;
+constexpr int64_t kBlockRowsThroughF32 = 64;
 constexpr int64_t kOneThreadFlops = 1 << 20;  // below, waking a second thread costs more than it saves
-constexpr int64_t kEmulatedBf16Rows =
-    2;  // so few rows are bound by the weight's bytes, and bf16 has half of them
+// So few rows are bound by the weight's bytes, and bf16 has half of them.
+constexpr int64_t kEmulatedBf16Rows = 2;
 
 // A matrix in memory: where it begins and how far apart its rows and columns are, in elements.
 struct Matrix {
@@ -182,7 +185,8 @@ KernelRan multiply(const Product& product) {
   const int64_t flops = 2 * product.m * product.n * product.k;
   const int threads = omp_in_parallel() || flops < kOneThreadFlops ? 1 : thread_count();
   if (threads == 1 && product.m <= kBlockRows) return {multiply_rows(product, 0, product.m, 1), 1};
-  if (product.m < kFewRows * threads) return {multiply_rows(product, 0, product.m, threads), threads};
+  if (product.m < (product.converts() ? kOneCallRowsThroughF32 : kOneCallRows))
+    return {multiply_rows(product, 0, product.m, threads), threads};
 
   // Whole blocks per thread, so that most calls use the primitive of the same size.
   const int64_t most = product.converts() ? kBlockRowsThroughF32 : kBlockRows;
