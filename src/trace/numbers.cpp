@@ -17,12 +17,6 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // Truncated to the type; nothing when it does not fit.
 template <class T>
 std::optional<T> parse_whole(std::string_view token) {
-  if (token.size() < 18) {  // nearly all are a few digits
-    T small = 0;
-    size_t at = 0;
-    while (at < token.size() && is_digit(token[at])) small = small * 10 + static_cast<T>(token[at++] - '0');
-    if (at == token.size() && at > 0) return small;
-  }
   token = without_quotes(token);
   T value = 0;
   const char* end = token.data() + token.size();
@@ -44,8 +38,8 @@ std::optional<double> parse_double(std::string_view token) {
   return value;
 }
 
-std::optional<int64_t> parse_int(std::string_view token) { return parse_whole<int64_t>(token); }
-std::optional<uint64_t> parse_uint(std::string_view token) { return parse_whole<uint64_t>(token); }
+std::optional<int64_t> parse_any_int(std::string_view token) { return parse_whole<int64_t>(token); }
+std::optional<uint64_t> parse_any_uint(std::string_view token) { return parse_whole<uint64_t>(token); }
 
 std::optional<int64_t> parse_ns(std::string_view token) {
   token = without_quotes(token);
