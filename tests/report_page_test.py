@@ -214,6 +214,8 @@ class ReportPage(unittest.TestCase):
         self.assertEqual([name for name, row in zip(THREE, rows) if name in row], THREE)
         kernels = b.script("return [...document.querySelectorAll('#traces tbody tr')].map(row => row.cells[3].innerText)")
         self.assertEqual(kernels, ["5", "4", "4"])
+        self.assertIn("B runs 4 kernels per step instead of 5: gelu and mul became one", rows[1])
+        self.assertIn("C runs 4 kernels per step instead of 5: gelu and mul became one", rows[2])
         b.click("#tab-changes")
         self.assertIn("only in A", b.column("change"))
         self.assertIn("only in B", b.column("change"))

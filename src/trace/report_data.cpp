@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/format.h"
+#include "trace/diff.h"
 #include "trace/kernel_name.h"
 #include "trace/links.h"
 #include "trace/summary.h"
@@ -62,32 +63,6 @@ std::string memory_title(const Memory& memory) {
   if (memory.device_type == 0) return "CPU";
   if (memory.device_type == 1) return fmt::format("CUDA {}", memory.device_index);
   return fmt::format("device {}.{}", memory.device_type, memory.device_index);
-}
-
-// Kernels that only one of two traces ran.
-std::string kernel_changes(const Summary& a, const Summary& b) {
-  struct Total {
-    int64_t calls = 0, ns = 0;
-  };
-  auto totals = [](const Summary& summary) {
-    std::map<std::string, Total> by_name;
-    for (const KernelStats& kernel : summary.kernels) {
-      by_name[kernel.name].calls += kernel.calls;
-      by_name[kernel.name].ns += kernel.total_ns;
-    }
-    return by_name;
-  };
-  auto only = [](const std::map<std::string, Total>& in, const std::map<std::string, Total>& but_not_in) {
-    std::vector<std::string> rows;
-    for (const auto& [name, total] : in) {
-      if (but_not_in.contains(name)) continue;
-      rows.push_back(fmt::format(R"({{"name":{},"calls":{},"total_us":{:.3f}}})", json_quote(name),
-                                 total.calls, static_cast<double>(total.ns) / 1e3));
-    }
-    return fmt::format("[{}]", fmt::join(rows, ","));
-  };
-  const auto in_a = totals(a), in_b = totals(b);
-  return fmt::format(R"({{"only_a":{},"only_b":{},"changed":[]}})", only(in_a, in_b), only(in_b, in_a));
 }
 
 class DataWriter {
@@ -230,12 +205,10 @@ std::string DataWriter::finish() {
 
 std::string report_data(std::span<const Trace* const> traces, const ReportOptions& options) {
   DataWriter writer;
-  std::vector<Summary> summaries;
   for (size_t i = 0; i < traces.size(); ++i) {
-    const Summary& summary = summaries.emplace_back(summarise(*traces[i]));
     writer.add(*traces[i], i < options.names.size() ? options.names[i] : name_of_source(traces[i]->source),
-               summary);
-    if (i > 0) writer.add_diff(kernel_changes(summaries.front(), summary));
+               summarise(*traces[i]));
+    if (i > 0) writer.add_diff(diff_json(diff_traces(*traces.front(), *traces[i])));
   }
   return writer.finish();
 }

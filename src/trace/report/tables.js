@@ -58,7 +58,7 @@ function changeRows(model) {
     const row = (change, entry, a, b) => ({trace, change, name: entry.name, calls_a: entry.calls?.[0] ?? a?.calls, calls_b: entry.calls?.[1] ?? b?.calls,
       total_a: entry.total_us?.[0] ?? a?.total_us, total_b: entry.total_us?.[1] ?? b?.total_us});
     const rows = [...diff.only_a.map(entry => row("only in A", entry, entry, null)), ...diff.only_b.map(entry => row(`only in ${trace.letter}`, entry, null, entry)),
-                  ...diff.changed.map(entry => row("changed", entry))];
+                  ...diff.changed.map(entry => row(entry.time_within_noise ? "changed, within noise" : "changed", entry))];
     return rows.map(r => ({...r, delta: (r.total_b ?? 0) - (r.total_a ?? 0)}));
   });
 }
@@ -153,16 +153,6 @@ class Tables {
   }
 }
 
-// "4 kernels per step instead of 5; gone: gelu, mul; new: gelu_mul".
-function whatChanged(diff, kernelsBefore, kernels, labelOf) {
-  const names = entries => entries.map(({name}) => labelOf.get(name) ?? name);
-  const list = all => all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
-  const gone = names(diff.only_a), fresh = names(diff.only_b);
-  const parts = [kernels === kernelsBefore || !Number.isFinite(kernels) ? "as many kernels per step" : `${fixed(kernels)} kernels per step instead of ${fixed(kernelsBefore)}`,
-                 gone.length ? `gone: ${list(gone)}` : "", fresh.length ? `new: ${list(fresh)}` : ""];
-  return parts.filter(Boolean).join("; ");
-}
-
 // One line a trace: what a step costs, and against the first trace what changed.
 function showStrip(model, tables) {
   const several = model.traces.length > 1;
@@ -183,7 +173,7 @@ function showStrip(model, tables) {
   const rows = lines.map(({trace, steps, wall, kernels, busy, idle, regime, change: delta}, index) => {
     const diff = index ? model.diffs[index - 1] : null;
     const problems = trace.summary.problems.map(p => `${p.what} (${p.count})`).join("; ");
-    const said = diff ? whatChanged(diff, lines[0].kernels, kernels, tables.labelOf) : several ? "the base of the comparison" : "";
+    const said = diff ? diff.says.replace(/\bB\b/g, trace.letter) : several ? "the base of the comparison" : "";
     const note = make("td", {className: "text wide"}, problems ? make("span", {className: "problem", title: problems}, `⚠ ${problems} `) : null,
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
     const us_ = value => duration(value * 1e3);
