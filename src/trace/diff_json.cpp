@@ -1,20 +1,11 @@
 #include <fmt/format.h>
 
-#include "base/format.h"
 #include "trace/diff.h"
 #include "trace/kernel_name.h"
+#include "trace/print.h"
 
 namespace epilogue::trace {
 namespace {
-
-std::string us(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) / 1e3); }
-
-template <class Rows, class Print>
-std::string array(const Rows& rows, const Print& print) {
-  std::string text = "[";
-  for (const auto& row : rows) text += (text.size() > 1 ? ",\n  " : "\n  ") + print(row);
-  return text + "]";
-}
 
 template <class Strings>
 std::string strings(const Strings& texts) {
@@ -35,7 +26,7 @@ std::string only_json(const DiffRow& row) {
       R"({{"kind":"{}","name":{},"short":{},"calls":{},"total_us":{},"launch":{},"calls_per_step":{:.6g},)"
       R"("step_us":{},"launched_by":{}}})",
       diff_kind_name(row.kind), json_quote(side.name), json_quote(short_name(side.name)), side.calls,
-      us(side.total_ns), launch_json(row, side), side.calls_per_step, us(side.step_ns.median),
+      us_json(side.total_ns), launch_json(row, side), side.calls_per_step, us_json(side.step_ns.median),
       strings(side.ops));
 }
 
@@ -45,8 +36,8 @@ std::string changed_json(const DiffRow& row) {
       R"({{"kind":"{}","name":{},"names":[{},{}],"calls":[{},{}],"total_us":[{},{}],"launch":[{},{}],)"
       R"("calls_per_step":[{:.6g},{:.6g}],"step_us":[{},{}],"time_within_noise":{}}})",
       diff_kind_name(row.kind), json_quote(a.name), json_quote(a.name), json_quote(b.name), a.calls, b.calls,
-      us(a.total_ns), us(b.total_ns), launch_json(row, a), launch_json(row, b), a.calls_per_step,
-      b.calls_per_step, us(a.step_ns.median), us(b.step_ns.median), row.time_within_noise());
+      us_json(a.total_ns), us_json(b.total_ns), launch_json(row, a), launch_json(row, b), a.calls_per_step,
+      b.calls_per_step, us_json(a.step_ns.median), us_json(b.step_ns.median), row.time_within_noise());
 }
 
 std::string fusion_json(const Fusion& fusion) {
@@ -64,11 +55,12 @@ std::string diff_json(const Diff& diff, const std::vector<std::string>& failed) 
       "{}],\n"
       "\"steps_within_noise\":{},\n\"device_us\":[{},{}],\n\"device_within_noise\":{},\n"
       "\"kernels_per_step\":[{},{}],\n\"memory_peak\":[{},{}],\n\"fusions\":{},\n\"failed\":{}}}\n",
-      json_quote(diff_sentence(diff)), json_quote(a.file), json_quote(b.file), array(diff.only_a, only_json),
-      array(diff.only_b, only_json), array(diff.changed, changed_json), us(a.wall_ns.median),
-      us(b.wall_ns.median), within_noise(a.wall_ns, b.wall_ns), us(a.device_ns.median),
-      us(b.device_ns.median), within_noise(a.device_ns, b.device_ns), a.kernels.median, b.kernels.median,
-      bytes(a.memory_peak), bytes(b.memory_peak), array(diff.fusions, fusion_json), strings(failed));
+      json_quote(diff_sentence(diff)), json_quote(a.file), json_quote(b.file),
+      json_array(diff.only_a, only_json), json_array(diff.only_b, only_json),
+      json_array(diff.changed, changed_json), us_json(a.wall_ns.median), us_json(b.wall_ns.median),
+      within_noise(a.wall_ns, b.wall_ns), us_json(a.device_ns.median), us_json(b.device_ns.median),
+      within_noise(a.device_ns, b.device_ns), a.kernels.median, b.kernels.median, bytes(a.memory_peak),
+      bytes(b.memory_peak), json_array(diff.fusions, fusion_json), strings(failed));
 }
 
 }  // namespace epilogue::trace

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/format.h"
 #include "trace/diff.h"
 #include "trace/kernel_name.h"
+#include "trace/print.h"
 
 namespace epilogue::trace {
 namespace {
-
-std::string time(int64_t ns) { return format_us(static_cast<double>(ns) / 1e3); }
 
 // "a", "a and b", "a, b and c"; of more than four the first three and how many others.
 std::string listed(std::vector<std::string> names) {
@@ -71,7 +69,7 @@ std::string kernel_changes(const Diff& diff) {
 std::string time_change(const Spread& a, const Spread& b) {
   const double percent = 100 * relative_change(a, b);
   if (a.median == b.median) return "the same";
-  if (a.median == 0) return fmt::format("{} instead of none", time(b.median));
+  if (a.median == 0) return fmt::format("{} instead of none", time_text(b.median));
   const std::string change = std::abs(percent) >= 100 ? fmt::format("{:.1f} times as long", 1 + percent / 100)
                                                       : fmt::format("{:.0f}% {}", std::abs(percent),
                                                                     percent < 0 ? "shorter" : "longer");
@@ -93,72 +91,57 @@ std::string totals_text(const Diff& diff) {
   const DiffTotals &a = diff.a, &b = diff.b;
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
-    table.add_row({a.has_device && b.has_device ? "device busy" : "in kernels", time(a.device_ns.median),
-                   time(b.device_ns.median), table_change(a.device_ns, b.device_ns)});
-    table.add_row(
-        {"wall", time(a.wall_ns.median), time(b.wall_ns.median), table_change(a.wall_ns, b.wall_ns)});
+    table.add_row({a.has_device && b.has_device ? "device busy" : "in kernels", time_text(a.device_ns.median),
+                   time_text(b.device_ns.median), table_change(a.device_ns, b.device_ns)});
+    table.add_row({"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median),
+                   table_change(a.wall_ns, b.wall_ns)});
   }
   if (a.memory_peak && b.memory_peak)
     table.add_row({"memory peak", format_bytes(*a.memory_peak), format_bytes(*b.memory_peak)});
   return table.to_string();
 }
 
-template <class Cells>
-std::string rows_text(const char* title, TextTable table, const std::vector<DiffRow>& rows, int limit,
-                      const Cells& cells) {
-  if (rows.empty()) return {};
-  size_t shown = 0;
-  for (const DiffRow& row : rows) {
-    if (limit >= 0 && shown == static_cast<size_t>(limit)) break;
-    table.add_row(cells(row));
-    ++shown;
-  }
-  std::string text = fmt::format("\n{}\n{}", title, table.to_string());
-  if (shown < rows.size()) text += fmt::format("... and {} more\n", rows.size() - shown);
-  return text;
-}
-
 std::string only_text(const char* title, const std::vector<DiffRow>& rows, int limit) {
-  return rows_text(title,
-                   TextTable({{"Kind", false},
-                              {"Name", false},
-                              {"Calls/step"},
-                              {"Time/step"},
-                              {"Grid / block", false},
-                              {"Launched by", false}}),
-                   rows, limit, [](const DiffRow& row) -> std::vector<std::string> {
-                     const DiffSide& side = row.a ? *row.a : *row.b;
-                     return {diff_kind_name(row.kind),
-                             brief(row.kind, side.name),
-                             fmt::format("{:.4g}", side.calls_per_step),
-                             time(side.step_ns.median),
-                             launch(row, side),
-                             fmt::format("{}", fmt::join(side.ops, ", "))};
-                   });
+  return limited_table(title,
+                       TextTable({{"Kind", false},
+                                  {"Name", false},
+                                  {"Calls/step"},
+                                  {"Time/step"},
+                                  {"Grid / block", false},
+                                  {"Launched by", false}}),
+                       rows, limit, [](const DiffRow& row) -> std::vector<std::string> {
+                         const DiffSide& side = row.a ? *row.a : *row.b;
+                         return {diff_kind_name(row.kind),
+                                 brief(row.kind, side.name),
+                                 fmt::format("{:.4g}", side.calls_per_step),
+                                 time_text(side.step_ns.median),
+                                 launch(row, side),
+                                 fmt::format("{}", fmt::join(side.ops, ", "))};
+                       });
 }
 
 std::string changed_text(const Diff& diff, int limit) {
-  return rows_text("Changed",
-                   TextTable({{"Kind", false},
-                              {"Name", false},
-                              {"Calls/step A"},
-                              {"B"},
-                              {"Time/step A"},
-                              {"B"},
-                              {"Change", false}}),
-                   diff.changed, limit, [](const DiffRow& row) -> std::vector<std::string> {
-                     std::string change = table_change(row.a->step_ns, row.b->step_ns);
-                     if (row.launch_changed())
-                       change += fmt::format("; {} became {}", launch(row, *row.a), launch(row, *row.b));
-                     return {diff_kind_name(row.kind),
-                             row.a->name == row.b->name ? brief(row.kind, row.a->name)
-                                                        : fmt::format("{}, {}", row.a->name, row.b->name),
-                             fmt::format("{:.4g}", row.a->calls_per_step),
-                             fmt::format("{:.4g}", row.b->calls_per_step),
-                             time(row.a->step_ns.median),
-                             time(row.b->step_ns.median),
-                             change};
-                   });
+  return limited_table("Changed",
+                       TextTable({{"Kind", false},
+                                  {"Name", false},
+                                  {"Calls/step A"},
+                                  {"B"},
+                                  {"Time/step A"},
+                                  {"B"},
+                                  {"Change", false}}),
+                       diff.changed, limit, [](const DiffRow& row) -> std::vector<std::string> {
+                         std::string change = table_change(row.a->step_ns, row.b->step_ns);
+                         if (row.launch_changed())
+                           change += fmt::format("; {} became {}", launch(row, *row.a), launch(row, *row.b));
+                         return {diff_kind_name(row.kind),
+                                 row.a->name == row.b->name ? brief(row.kind, row.a->name)
+                                                            : fmt::format("{}, {}", row.a->name, row.b->name),
+                                 fmt::format("{:.4g}", row.a->calls_per_step),
+                                 fmt::format("{:.4g}", row.b->calls_per_step),
+                                 time_text(row.a->step_ns.median),
+                                 time_text(row.b->step_ns.median),
+                                 change};
+                       });
 }
 
 std::string file_text(char which, const DiffTotals& totals) {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/format.h"
 #include "trace/observe.h"
+#include "trace/print.h"
 
 namespace epilogue::trace {
 namespace {
@@ -24,8 +24,6 @@ std::string expected_and_found(const RuleResult& result) {
   return fmt::format("expected {}; {}{}", result.expected,
                      result.found.starts_with(kUndecided) ? "" : "found ", result.found);
 }
-
-std::string microseconds(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) / 1e3); }
 
 class Judge {
  public:
@@ -93,7 +91,7 @@ class Judge {
 
   Verdict median(const Rule& rule, int64_t Step::*member) const {
     const int64_t ns = seen_.median(member);
-    return {rule.bound.holds(static_cast<double>(ns) / 1e3), microseconds(ns)};
+    return {rule.bound.holds(static_cast<double>(ns) / 1e3), us_json(ns)};
   }
 
   Verdict idle_share(const Rule& rule) const {
@@ -102,8 +100,7 @@ class Judge {
   }
 
   Verdict longest_gap(const Rule& rule) const {
-    return {rule.bound.holds(static_cast<double>(seen_.longest_gap_ns) / 1e3),
-            microseconds(seen_.longest_gap_ns)};
+    return {rule.bound.holds(static_cast<double>(seen_.longest_gap_ns) / 1e3), us_json(seen_.longest_gap_ns)};
   }
 
   Verdict kernel(const Rule& rule) const {

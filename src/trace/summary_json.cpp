@@ -1,42 +1,34 @@
 #include <fmt/format.h>
 
-#include "base/format.h"
+#include "trace/print.h"
 #include "trace/summary.h"
 
 namespace epilogue::trace {
 namespace {
 
-std::string us(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) / 1e3); }
-
-template <class Rows, class Print>
-std::string array(const Rows& rows, const Print& print) {
-  std::string text = "[";
-  for (const auto& row : rows) text += (text.size() > 1 ? ",\n  " : "\n  ") + print(row);
-  return text + "]";
-}
-
 std::string step_json(const Step& step) {
   return fmt::format(
       R"({{"name":{},"wall_us":{},"device_busy_us":{},"device_idle_us":{},"kernels":{},"regime":"{}",)"
       R"("host_ops_us":{},"sync_us":{}}})",
-      json_quote(step.name), us(step.wall_ns), us(step.device_busy_ns), us(step.device_idle_ns), step.kernels,
-      regime_name(step.regime), us(step.host_ops_ns), us(step.sync_ns));
+      json_quote(step.name), us_json(step.wall_ns), us_json(step.device_busy_ns),
+      us_json(step.device_idle_ns), step.kernels, regime_name(step.regime), us_json(step.host_ops_ns),
+      us_json(step.sync_ns));
 }
 
 std::string kernel_json(const KernelStats& kernel) {
   return fmt::format(
       R"({{"name":{},"short":{},"calls":{},"total_us":{},"avg_us":{:.3f},"min_us":{},"max_us":{},"grid":[{}],)"
       R"("block":[{}],"registers":{},"shared_bytes":{},"flops":{},"bytes":{},"threads":{}}})",
-      json_quote(kernel.name), json_quote(kernel.brief), kernel.calls, us(kernel.total_ns),
-      static_cast<double>(kernel.total_ns) / 1e3 / static_cast<double>(kernel.calls), us(kernel.min_ns),
-      us(kernel.max_ns), fmt::join(kernel.launch.grid, ","), fmt::join(kernel.launch.block, ","),
+      json_quote(kernel.name), json_quote(kernel.brief), kernel.calls, us_json(kernel.total_ns),
+      static_cast<double>(kernel.total_ns) / 1e3 / static_cast<double>(kernel.calls), us_json(kernel.min_ns),
+      us_json(kernel.max_ns), fmt::join(kernel.launch.grid, ","), fmt::join(kernel.launch.block, ","),
       kernel.launch.registers_per_thread, kernel.launch.shared_bytes, kernel.work.flops, kernel.work.bytes,
       kernel.work.threads);
 }
 
 std::string copy_json(const CopyStats& copy) {
   return fmt::format(R"({{"name":{},"calls":{},"total_us":{},"bytes":{}}})", json_quote(copy.name),
-                     copy.calls, us(copy.total_ns), copy.bytes);
+                     copy.calls, us_json(copy.total_ns), copy.bytes);
 }
 
 std::string memory_json(const DeviceMemory& memory) {
@@ -55,13 +47,13 @@ std::string memory_json(const std::vector<DeviceMemory>& devices) {
     reserved = std::max(reserved, memory.peak_reserved);
   }
   return fmt::format(R"({{"peak_allocated":{},"peak_reserved":{},"devices":{}}})", allocated, reserved,
-                     array(devices, [](const DeviceMemory& memory) { return memory_json(memory); }));
+                     json_array(devices, [](const DeviceMemory& memory) { return memory_json(memory); }));
 }
 
 std::string launch_json(const LaunchStats& launch) {
   return fmt::format(
       R"({{"launches":{},"median_latency_us":{},"max_latency_us":{},"mean_queue":{:.3f},"max_queue":{}}})",
-      launch.launches, us(launch.median_latency_ns), us(launch.max_latency_ns), launch.mean_queue,
+      launch.launches, us_json(launch.median_latency_ns), us_json(launch.max_latency_ns), launch.mean_queue,
       launch.max_queue);
 }
 
@@ -70,9 +62,10 @@ std::string one_json(const Summary& summary) {
       "{{\"file\":{},\n\"steps\":{},\n\"ops\":{},\n\"kernels\":{},\n\"copies\":{},\n\"memory\":{},"
       "\n\"launch\":{},\n"
       "\"problems\":{}}}",
-      json_quote(summary.file), array(summary.steps, step_json), array(summary.ops.rows, op_json),
-      array(summary.kernels, kernel_json), array(summary.copies, copy_json), memory_json(summary.memory),
-      launch_json(summary.launch), array(summary.problems, [](const Problem& problem) {
+      json_quote(summary.file), json_array(summary.steps, step_json), json_array(summary.ops.rows, op_json),
+      json_array(summary.kernels, kernel_json), json_array(summary.copies, copy_json),
+      memory_json(summary.memory), launch_json(summary.launch),
+      json_array(summary.problems, [](const Problem& problem) {
         return fmt::format(R"({{"what":{},"count":{}}})", json_quote(problem.what), problem.count);
       }));
 }
@@ -89,7 +82,7 @@ std::string op_json(const OpStats& op) {
 
 std::string summary_json(const std::vector<Summary>& summaries) {
   if (summaries.size() == 1) return one_json(summaries.front()) + "\n";
-  return fmt::format("{{\"files\":{}}}\n", array(summaries, one_json));
+  return fmt::format("{{\"files\":{}}}\n", json_array(summaries, one_json));
 }
 
 }  // namespace epilogue::trace

@@ -3,34 +3,16 @@
 
 #include <fmt/format.h>
 
-#include "base/format.h"
+#include "trace/print.h"
 #include "trace/summary.h"
 
 namespace epilogue::trace {
 namespace {
 
-std::string time(int64_t ns) { return format_us(static_cast<double>(ns) / 1e3); }
-std::string time(double ns) { return format_us(ns / 1e3); }
 std::string number(int64_t n) { return fmt::format("{}", n); }
 
 std::string device_name(const DeviceMemory& memory) {
   return memory.device_type == 0 ? "CPU" : fmt::format("CUDA {}", memory.device_index);
-}
-
-// A table of at most `rows` rows, and how many were left out.
-template <class Rows, class Cells>
-std::string limited(const std::string& title, TextTable table, const Rows& rows, int limit,
-                    const Cells& cells) {
-  if (rows.empty()) return {};
-  size_t shown = 0;
-  for (const auto& row : rows) {
-    if (limit >= 0 && shown == static_cast<size_t>(limit)) break;
-    table.add_row(cells(row));
-    ++shown;
-  }
-  std::string text = fmt::format("\n{}\n{}", title, table.to_string());
-  if (shown < rows.size()) text += fmt::format("... and {} more\n", rows.size() - shown);
-  return text;
 }
 
 int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member) {
@@ -44,88 +26,88 @@ int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member) {
 
 std::string steps_text(const Summary& summary, int rows) {
   if (summary.steps.empty()) return "\nThe trace marks no steps (ProfilerStep#N).\n";
-  std::string text = limited("Steps",
-                             TextTable({{"Step", false},
-                                        {"Wall"},
-                                        {"Device busy"},
-                                        {"Device idle"},
-                                        {"Kernels"},
-                                        {"Regime", false},
-                                        {"Because", false}}),
-                             summary.steps, rows, [](const Step& step) -> std::vector<std::string> {
-                               return {step.name,
-                                       time(step.wall_ns),
-                                       time(step.device_busy_ns),
-                                       time(step.device_idle_ns),
-                                       number(step.kernels),
-                                       regime_name(step.regime),
-                                       step.reason()};
-                             });
+  std::string text = limited_table("Steps",
+                                   TextTable({{"Step", false},
+                                              {"Wall"},
+                                              {"Device busy"},
+                                              {"Device idle"},
+                                              {"Kernels"},
+                                              {"Regime", false},
+                                              {"Because", false}}),
+                                   summary.steps, rows, [](const Step& step) -> std::vector<std::string> {
+                                     return {step.name,
+                                             time_text(step.wall_ns),
+                                             time_text(step.device_busy_ns),
+                                             time_text(step.device_idle_ns),
+                                             number(step.kernels),
+                                             regime_name(step.regime),
+                                             step.reason()};
+                                   });
   return text + fmt::format("Median of {} steps: wall {}, device busy {}, {} kernels\n", summary.steps.size(),
-                            time(median_of(summary.steps, &Step::wall_ns)),
-                            time(median_of(summary.steps, &Step::device_busy_ns)),
+                            time_text(median_of(summary.steps, &Step::wall_ns)),
+                            time_text(median_of(summary.steps, &Step::device_busy_ns)),
                             median_of(summary.steps, &Step::kernels));
 }
 
 std::string kernels_text(const Summary& summary, int rows) {
-  return limited("Kernels",
-                 TextTable({{"Kernel", false},
-                            {"Calls"},
-                            {"Total"},
-                            {"Average"},
-                            {"Min"},
-                            {"Max"},
-                            {"Grid"},
-                            {"Block"},
-                            {"Registers"},
-                            {"Shared"}}),
-                 summary.kernels, rows, [](const KernelStats& kernel) -> std::vector<std::string> {
-                   std::vector<std::string> cells{
-                       kernel.brief,
-                       number(kernel.calls),
-                       time(kernel.total_ns),
-                       time(static_cast<double>(kernel.total_ns) / static_cast<double>(kernel.calls)),
-                       time(kernel.min_ns),
-                       time(kernel.max_ns)};
-                   if (kernel.cpu) {
-                     cells.push_back(fmt::format("{} threads", kernel.work.threads));
-                   } else {
-                     cells.push_back(fmt::format("{}", fmt::join(kernel.launch.grid, "x")));
-                     cells.push_back(fmt::format("{}", fmt::join(kernel.launch.block, "x")));
-                     cells.push_back(number(kernel.launch.registers_per_thread));
-                     cells.push_back(format_bytes(kernel.launch.shared_bytes));
-                   }
-                   return cells;
-                 });
+  return limited_table("Kernels",
+                       TextTable({{"Kernel", false},
+                                  {"Calls"},
+                                  {"Total"},
+                                  {"Average"},
+                                  {"Min"},
+                                  {"Max"},
+                                  {"Grid"},
+                                  {"Block"},
+                                  {"Registers"},
+                                  {"Shared"}}),
+                       summary.kernels, rows, [](const KernelStats& kernel) -> std::vector<std::string> {
+                         std::vector<std::string> cells{kernel.brief,
+                                                        number(kernel.calls),
+                                                        time_text(kernel.total_ns),
+                                                        format_us(static_cast<double>(kernel.total_ns) / 1e3 /
+                                                                  static_cast<double>(kernel.calls)),
+                                                        time_text(kernel.min_ns),
+                                                        time_text(kernel.max_ns)};
+                         if (kernel.cpu) {
+                           cells.push_back(fmt::format("{} threads", kernel.work.threads));
+                         } else {
+                           cells.push_back(fmt::format("{}", fmt::join(kernel.launch.grid, "x")));
+                           cells.push_back(fmt::format("{}", fmt::join(kernel.launch.block, "x")));
+                           cells.push_back(number(kernel.launch.registers_per_thread));
+                           cells.push_back(format_bytes(kernel.launch.shared_bytes));
+                         }
+                         return cells;
+                       });
 }
 
 std::string copies_text(const Summary& summary, int rows) {
-  return limited("Copies", TextTable({{"Copy", false}, {"Calls"}, {"Total"}, {"Bytes"}, {"GB/s"}}),
-                 summary.copies, rows, [](const CopyStats& copy) -> std::vector<std::string> {
-                   const double rate = copy.total_ns > 0 ? static_cast<double>(copy.bytes) /
-                                                               static_cast<double>(copy.total_ns)
-                                                         : 0;
-                   return {copy.name, number(copy.calls), time(copy.total_ns), format_bytes(copy.bytes),
-                           fmt::format("{:.3f}", rate)};
-                 });
+  return limited_table("Copies", TextTable({{"Copy", false}, {"Calls"}, {"Total"}, {"Bytes"}, {"GB/s"}}),
+                       summary.copies, rows, [](const CopyStats& copy) -> std::vector<std::string> {
+                         const double rate = copy.total_ns > 0 ? static_cast<double>(copy.bytes) /
+                                                                     static_cast<double>(copy.total_ns)
+                                                               : 0;
+                         return {copy.name, number(copy.calls), time_text(copy.total_ns),
+                                 format_bytes(copy.bytes), fmt::format("{:.3f}", rate)};
+                       });
 }
 
 std::string memory_text(const Summary& summary) {
-  return limited("Memory",
-                 TextTable({{"Device", false},
-                            {"Allocations"},
-                            {"Frees"},
-                            {"Peak allocated"},
-                            {"Peak reserved"},
-                            {"Fragmentation"}}),
-                 summary.memory, -1, [](const DeviceMemory& memory) -> std::vector<std::string> {
-                   return {device_name(memory),
-                           number(memory.allocations),
-                           number(memory.frees),
-                           format_bytes(memory.peak_allocated),
-                           format_bytes(memory.peak_reserved),
-                           fmt::format("{:.1f}%", 100 * memory.fragmentation())};
-                 });
+  return limited_table("Memory",
+                       TextTable({{"Device", false},
+                                  {"Allocations"},
+                                  {"Frees"},
+                                  {"Peak allocated"},
+                                  {"Peak reserved"},
+                                  {"Fragmentation"}}),
+                       summary.memory, -1, [](const DeviceMemory& memory) -> std::vector<std::string> {
+                         return {device_name(memory),
+                                 number(memory.allocations),
+                                 number(memory.frees),
+                                 format_bytes(memory.peak_allocated),
+                                 format_bytes(memory.peak_reserved),
+                                 fmt::format("{:.1f}%", 100 * memory.fragmentation())};
+                       });
 }
 
 std::string problems_text(const Summary& summary) {
@@ -148,8 +130,8 @@ std::string one_text(const Summary& summary, const SummaryText& options) {
     text += fmt::format(
         "\nLaunches: {}; from call to kernel median {}, longest {}; kernels queued at a launch: mean {:.1f}, "
         "most {}\n",
-        launch.launches, time(launch.median_latency_ns), time(launch.max_latency_ns), launch.mean_queue,
-        launch.max_queue);
+        launch.launches, time_text(launch.median_latency_ns), time_text(launch.max_latency_ns),
+        launch.mean_queue, launch.max_queue);
   return text + problems_text(summary);
 }
 
@@ -173,13 +155,13 @@ std::string totals_side_by_side(const std::vector<Summary>& summaries) {
     for (const Summary& summary : summaries) cells.push_back(cell(summary));
     table.add_row(std::move(cells));
   };
-  add("wall", [](const Summary& s) { return time(median_of(s.steps, &Step::wall_ns)); });
-  add("device busy", [](const Summary& s) { return time(median_of(s.steps, &Step::device_busy_ns)); });
-  add("device idle", [](const Summary& s) { return time(median_of(s.steps, &Step::device_idle_ns)); });
+  add("wall", [](const Summary& s) { return time_text(median_of(s.steps, &Step::wall_ns)); });
+  add("device busy", [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_busy_ns)); });
+  add("device idle", [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_idle_ns)); });
   add("kernels", [](const Summary& s) { return number(median_of(s.steps, &Step::kernels)); });
   add("regime", [](const Summary& s) { return regimes(s.steps); });
   add("steps", [](const Summary& s) { return number(static_cast<int64_t>(s.steps.size())); });
-  add("launch latency", [](const Summary& s) { return time(s.launch.median_latency_ns); });
+  add("launch latency", [](const Summary& s) { return time_text(s.launch.median_latency_ns); });
   add("problems", [](const Summary& s) { return number(static_cast<int64_t>(s.problems.size())); });
   return table.to_string();
 }
@@ -194,12 +176,12 @@ std::string kernels_side_by_side(const std::vector<Summary>& summaries, int rows
       if (at == totals.end()) at = totals.insert(at, {kernel.brief, std::vector<int64_t>(summaries.size())});
       at->second[f] += kernel.total_ns;
     }
-  return limited("Kernels, total time", TextTable(file_columns("Kernel", summaries)), totals, rows,
-                 [](const auto& row) {
-                   std::vector<std::string> cells{row.first};
-                   for (const int64_t ns : row.second) cells.push_back(ns > 0 ? time(ns) : "-");
-                   return cells;
-                 });
+  return limited_table("Kernels, total time", TextTable(file_columns("Kernel", summaries)), totals, rows,
+                       [](const auto& row) {
+                         std::vector<std::string> cells{row.first};
+                         for (const int64_t ns : row.second) cells.push_back(ns > 0 ? time_text(ns) : "-");
+                         return cells;
+                       });
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// How the trace tools print times, JSON arrays and tables that are cut short.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/format.h"
+
+namespace epilogue::trace {
+
+inline std::string time_text(int64_t ns) { return format_us(static_cast<double>(ns) / 1e3); }
+inline std::string us_json(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) / 1e3); }
+
+// [print(row), ...], a row a line.
+template <class Rows, class Print>
+std::string json_array(const Rows& rows, const Print& print) {
+  std::string text = "[";
+  for (const auto& row : rows) text += (text.size() > 1 ? ",\n  " : "\n  ") + print(row);
+  return text + "]";
+}
+
+// A titled table of at most `limit` rows (negative: all), and how many were left out; nothing without rows.
+template <class Rows, class Cells>
+std::string limited_table(const std::string& title, TextTable table, const Rows& rows, int limit,
+                          const Cells& cells) {
+  if (rows.empty()) return {};
+  size_t shown = 0;
+  for (const auto& row : rows) {
+    if (limit >= 0 && shown == static_cast<size_t>(limit)) break;
+    table.add_row(cells(row));
+    ++shown;
+  }
+  std::string text = fmt::format("\n{}\n{}", title, table.to_string());
+  if (shown < rows.size()) text += fmt::format("... and {} more\n", rows.size() - shown);
+  return text;
+}
+
+}  // namespace epilogue::trace
