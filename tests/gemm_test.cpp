@@ -1,6 +1,5 @@
 // Matrix products of every dtype, layout and size against float64.
 #include <cmath>
-#include <random>
 
 #include <gtest/gtest.h>
 
@@ -94,6 +93,9 @@ TEST(GemmEmpty, SizesOfZeroGiveEmptyOrBias) {
   EXPECT_EQ(max_error(mm(empty({2, 0}), empty({0, 3})), zeros({2, 3})), 0);
   EXPECT_EQ(max_error(addmm(bias, empty({2, 0}), empty({0, 3})), bias.expand({2, 3})), 0);
   EXPECT_EQ(linear(zeros({2, 0, 4}), zeros({5, 4})).sizes(), (Dims{2, 0, 5}));
+  EXPECT_EQ(max_error(linear(empty({2, 3, 0}), empty({5, 0})), zeros({2, 3, 5})), 0);
+  EXPECT_EQ(max_error(linear(empty({0}), empty({5, 0})), zeros({5})), 0);
+  EXPECT_EQ(max_error(matmul(empty({2, 3, 0}), empty({0, 5})), zeros({2, 3, 5})), 0);
 }
 
 TEST(Matmul, FollowsPyTorchsShapes) {
@@ -132,6 +134,25 @@ TEST(Linear, FoldsLeadingDimensions) {
   const Tensor x = randn({5, 3, 40}, 1);
   EXPECT_EQ(layer.forward(x).sizes(), (Dims{5, 3, 24}));
   EXPECT_LE(max_error(layer.forward(x.transpose(0, 1)), layer.forward(x).transpose(0, 1)), 1e-5);
+}
+
+TEST(Gemm, MoreThreadsThanRowsOrCoresGiveTheSameResult) {
+  const int before = thread_count();
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const Tensor x = randn({130, 128}, 1).to(dtype), weight = randn({128, 128}, 2).to(dtype);
+    const Tensor expected = mm(x.to(DType::f64), weight.to(DType::f64).t());
+    set_thread_count(200);
+    EXPECT_LE(max_error(linear(x, weight), expected), allowed(dtype, 128));
+    set_thread_count(1);
+    EXPECT_LE(max_error(linear(x, weight), expected), allowed(dtype, 128));
+    set_thread_count(before);
+  }
+}
+
+TEST(Gemm, BlocksOfRowsMatchFloat64) {
+  const Tensor x = randn({6500, 24}, 1), weight = randn({40, 24}, 2);
+  const Tensor expected = mm(x.to(DType::f64), weight.to(DType::f64).t());
+  EXPECT_LE(max_error(linear(x, weight), expected), allowed(DType::f32, 24));
 }
 
 TEST(Gemm, GivesTheSameBitsAtAnyCallOfTheSameSize) {

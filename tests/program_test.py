@@ -130,8 +130,16 @@ class Program(unittest.TestCase):
     def test_weights_as_they_are_give_the_same_result(self):
         file = DATA / "golden" / "gated_mlp_gelu_tanh_float32.safetensors"
         self.assertIn("1 passed", self.result("verify", file, EPILOGUE_PACK_WEIGHTS="0"))
+        plain = json.loads(self.result("bench", "linear", "--min-time", "0", "--format", "json", EPILOGUE_PACK_WEIGHTS="0"))
+        self.assertEqual(plain["packing"]["weights"], 0)
+
+    def test_lower_instruction_sets_give_right_results_in_every_dtype(self):
+        files = sorted((DATA / "golden").glob("*_gelu_tanh_*.safetensors"))
         for isa in ("scalar", "avx2"):
-            self.assertIn("1 passed", self.result("verify", file, EPILOGUE_ISA=isa))
+            self.assertEqual(json.loads(self.result("info", "--format", "json", EPILOGUE_ISA=isa))["isa"], isa)
+            self.assertIn(f"{len(files)} passed", self.result("verify", *files, EPILOGUE_ISA=isa))
+            self.result("bench", "mlp", "--batch", 1, "--seq", 1, "--dim", 64, "--hidden", 96, "--dtype", "bf16", "--min-time", "0",
+                        EPILOGUE_ISA=isa)
 
     def test_verbose_dispatch_prints_acceptance_and_refusal(self):
         done = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispatch")
@@ -151,11 +159,30 @@ class Program(unittest.TestCase):
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
         self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
         self.refused("bench", "mlp", "--format", "xml", says="format")
+        self.refused("bench", "mlp", "--threads", "-3", says="threads")
+        shapes = self.path / "shapes"
+        shapes.write_text("mlp m=4\nmlp m=8 dtype=i32\n")
+        self.refused("bench", "mlp", "--shapes", shapes, says="shapes:2: expected dtype")
         self.refused("fly", says="fly")
         self.refused(says="subcommand")
 
     def test_a_device_that_is_not_there_says_why(self):
         self.refused("profile", "linear", "--device", "tpu", says="device 'tpu' is not known")
+        self.refused("profile", "linear", "--device", "cuda:7", says="device cuda:7 is not there")
+
+    def test_a_result_that_cannot_be_written_is_no_success(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PROGRAM, "info"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("could not be written", done.stderr)
+
+    def test_verify_refuses_a_golden_file_whose_results_do_not_fit(self):
+        source = (DATA / "golden" / "linear_float32.safetensors").read_bytes()
+        size = int.from_bytes(source[:8], "little")
+        header = source[8:8 + size].replace(b'"y_torch"', b'"y_other"')
+        file = self.path / "linear_float32.safetensors"
+        file.write_bytes(source[:8] + header + source[8 + size:])
+        self.refused("verify", file, says="no tensor 'y_torch'")
 
     def test_environment_errors_name_the_variable(self):
         done = run("info", EPILOGUE_THREADS="many")

@@ -237,6 +237,8 @@ TEST(View, WrongArgumentsAreErrors) {
   EXPECT_THROW(empty({1, 1, 1, 1, 1, 1, 1, 1, 1}), Error);
   EXPECT_THROW(empty({INT64_MAX, 4}), Error);
   EXPECT_THROW(empty({-1}), Error);
+  EXPECT_THROW(empty({0, INT64_MAX, 4}), Error);
+  EXPECT_THROW(numbered({1, 1}).expand({int64_t{1} << 62, 8}), Error);
 }
 
 TEST(View, SliceClampsLikePython) {

@@ -11,8 +11,8 @@
 
 namespace epilogue::nn {
 
-// Parameters by name, e.g. "gate_proj.weight". The pointers live as long as the layer and stay valid when it
-// moves nothing: do not keep them across a move of the layer.
+// Parameters by name, e.g. "gate_proj.weight". The pointers point into the layer: moving or
+// destroying it ends them.
 using NamedParameters = std::vector<std::pair<std::string, Tensor*>>;
 
 struct LinearOptions {

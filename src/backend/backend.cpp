@@ -11,7 +11,7 @@ namespace {
 std::string describe(const KernelCall& call) {
   std::string text = op_row(call.op).name;
   for (const Tensor& input : call.inputs)
-    text += fmt::format(" {}{}", dtype_name(input.dtype()), input.sizes().to_string());
+    text += fmt::format(" {} {}", dtype_name(input.dtype()), input.sizes().to_string());
   return text;
 }
 
@@ -19,7 +19,6 @@ std::string describe(const KernelCall& call) {
 
 const Implementation& Backend::find(const KernelCall& call) const {
   static const bool tell = verbose("dispatch");
-  std::string refusals;
   for (const Implementation& implementation : implementations()) {
     if (!implementation.serves(call.op)) continue;
     const char* reason = implementation.refuse(call);
@@ -27,8 +26,11 @@ const Implementation& Backend::find(const KernelCall& call) const {
       verbose_line("dispatch", fmt::format("{}: {} {}{}", describe(call), implementation.name,
                                            reason ? "refuses: " : "accepts", reason ? reason : ""));
     if (!reason) return implementation;
-    refusals += fmt::format("; {}: {}", implementation.name, reason);
   }
+  std::string refusals;
+  for (const Implementation& implementation : implementations())
+    if (implementation.serves(call.op))
+      refusals += fmt::format("; {}: {}", implementation.name, implementation.refuse(call));
   fail("no implementation takes {}{}", describe(call), refusals);
 }
 

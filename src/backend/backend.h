@@ -52,11 +52,11 @@ class Backend {
 
   // The first implementation that accepts; throws Error with every refusal when none does.
   const Implementation& find(const KernelCall& call) const;
-  // THE choke point: every kernel of every mode runs here, and here its event is emitted.
+  // THE choke point: every kernel of every mode runs through here, and its event is emitted by run().
   void launch(const KernelCall& call);
 
  protected:
-  // The kind of this backend's kernel events; a CUDA kernel's event comes from CUPTI instead.
+  // Runs the call and records its event.
   virtual void run(const Implementation& implementation, const KernelCall& call) = 0;
 };
 

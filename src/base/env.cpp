@@ -15,7 +15,6 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA", "highest instruction set for CPU kernels: scalar, avx2, avx512; default: the machine's"},
-    {"EPILOGUE_CACHE_DIR", "where tuned choices and kernels are kept; default: ~/.cache/epilogue"},
 }};
 
 bool has_word(std::string_view list, std::string_view word) {
@@ -32,9 +31,9 @@ bool has_word(std::string_view list, std::string_view word) {
 
 const EnvRow& env_row(EnvVar var) { return kRows[static_cast<size_t>(var)]; }
 
-std::string env_text(EnvVar var, std::string_view otherwise) {
+std::string env_text(EnvVar var) {
   const char* text = std::getenv(env_row(var).name);
-  return text ? text : std::string(otherwise);
+  return text ? text : "";
 }
 
 int64_t env_int(EnvVar var, int64_t otherwise) {

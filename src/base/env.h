@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace epilogue {
 
-enum class EnvVar : uint8_t { verbose, threads, pack_weights, isa, cache_dir, count };
+enum class EnvVar : uint8_t { verbose, threads, pack_weights, isa, count };
 
 struct EnvRow {
   const char* name;     // "EPILOGUE_THREADS"
@@ -16,7 +15,7 @@ struct EnvRow {
 };
 const EnvRow& env_row(EnvVar var);
 
-std::string env_text(EnvVar var, std::string_view otherwise = "");
+std::string env_text(EnvVar var);                // "" when it is not set
 int64_t env_int(EnvVar var, int64_t otherwise);  // throws Error naming the variable when it is no number
 bool env_flag(EnvVar var, bool otherwise);       // 0, off, false / 1, on, true
 

@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include "base/check.h"
 #include "base/env.h"
 
 namespace epilogue {
@@ -48,7 +49,10 @@ int core_count() { return omp_get_num_procs(); }
 int thread_count() {
   int count = configured_threads.load(std::memory_order_relaxed);
   if (count == 0) {
-    count = static_cast<int>(env_int(EnvVar::threads, core_count()));
+    const int64_t asked = env_int(EnvVar::threads, core_count());
+    EP_CHECK(asked >= 1 && asked <= 1024, "{}: expected 1 to 1024, got {}", env_row(EnvVar::threads).name,
+             asked);
+    count = static_cast<int>(asked);
     set_thread_count(count);
   }
   return configured_threads.load(std::memory_order_relaxed);

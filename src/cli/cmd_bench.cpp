@@ -28,10 +28,6 @@ struct Row {
   double gflops() const { return problem.flops() / timing.median_us / 1e3; }
 };
 
-double ceiling_gflops(DType dtype) {
-  return std::max(dtype == DType::bf16 ? cpu::peak_amx_bf16_gflops() : 0, cpu::peak_fma_gflops());
-}
-
 void see_kernels(const Workload& workload, Row& row) {
   Profiler profiler;
   profiler.start();
@@ -51,7 +47,7 @@ Row bench(const Problem& problem, nn::Mode mode, double min_time) {
   const Workload workload = make_workload(problem, mode);
   Row row{.problem = problem, .mode = mode};
   row.timing = measure([&] { workload.forward(workload.x); }, min_time);
-  row.of_ceiling = row.gflops() / ceiling_gflops(problem.dtype);
+  row.of_ceiling = row.gflops() / cpu::peak_gflops(problem.dtype);
   see_kernels(workload, row);
   return row;
 }
@@ -60,9 +56,9 @@ std::string to_json(const std::vector<Row>& rows) {
   std::vector<std::string> texts;
   for (const Row& r : rows)
     texts.push_back(fmt::format(
-        R"({{"m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
+        R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
         R"("min_us":{:.3f},"p95_us":{:.3f},"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},"kernels":{},"implementation":{}}})",
-        r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
+        kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
         dtype_name(r.problem.dtype), device_name(r.problem.device), nn::mode_name(r.mode), r.timing.median_us,
         r.timing.min_us, r.timing.p95_us, r.timing.calls, r.gflops(), r.of_ceiling, r.kernels,
         json_quote(r.implementation)));
@@ -99,7 +95,7 @@ std::string to_table(const std::vector<Row>& rows) {
   return table.to_string() + fmt::format(
                                  "Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s. Packed {} "
                                  "weights ({}) once, in {}.\n",
-                                 ceiling_gflops(rows.front().problem.dtype), cpu::copy_bandwidth_gbs(),
+                                 cpu::peak_gflops(rows.front().problem.dtype), cpu::copy_bandwidth_gbs(),
                                  packing.weights, format_bytes(packing.bytes),
                                  format_us(packing.seconds * 1e6));
 }
@@ -118,7 +114,7 @@ void add_bench_of(CLI::App& parent, const char* name, const char* what, ProblemK
   command->add_option("--shapes", options->shapes, "a file with one problem a line, see bench/shapes");
   command->add_option("--min-time", options->min_time, "seconds to measure each row for")
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "CPU threads; default: all");
+  command->add_option("--threads", options->threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
   add_format_option(*command, options->format);
   command->footer(fmt::format("Example:\n  epilogue bench {} --dtype bf16 --min-time 1", name));
   command->callback([problem, options] {
@@ -131,6 +127,7 @@ void add_bench_of(CLI::App& parent, const char* name, const char* what, ProblemK
         progress(fmt::format("{} {}", nn::mode_name(mode), each.to_string()));
         rows.push_back(bench(each, mode, options->min_time));
       }
+    progress("");
     fmt::print("{}", options->format == "json" ? to_json(rows) : to_table(rows));
   });
 }

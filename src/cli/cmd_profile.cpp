@@ -76,7 +76,7 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
                       .on_trace_ready = [&](Profiler& ready) { take_window(ready, result); }});
   Profiler& profiler = *result.profiler;
   const Schedule& s = options.schedule;
-  const int64_t steps = s.skip_first + int64_t{s.repeat} * (s.wait + s.warmup + s.active);
+  const int64_t steps = s.skip_first + int64_t{s.repeat} * (int64_t{s.wait} + s.warmup + s.active);
   profiler.start();
   for (int64_t i = 0; i < steps; ++i) {
     if (i == s.skip_first + s.wait + s.warmup) reset_peak_memory(problem.device);
@@ -119,8 +119,9 @@ std::string to_json(const Problem& problem, const std::vector<ModeResult>& resul
                      fmt::join(modes, ","));
 }
 
-std::string describe(const ModeResult& r, const Options& options) {
-  TableOptions table{.sort_by = options.sort, .rows = options.rows, .peak_gflops = cpu::peak_fma_gflops()};
+std::string describe(const Problem& problem, const ModeResult& r, const Options& options) {
+  TableOptions table{
+      .sort_by = options.sort, .rows = options.rows, .peak_gflops = cpu::peak_gflops(problem.dtype)};
   std::string text = r.averages.table(table);
   text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
                       r.kernels_per_step == 1 ? "" : "s");
@@ -166,14 +167,14 @@ void run(const Problem& problem, const Options& options) {
   const auto modes = modes_from_list(options.compile ? "compiled" : options.mode);
   std::vector<ModeResult> results;
   for (const nn::Mode mode : modes)
-    results.push_back(profile_mode(problem, mode, options, options.mode == "all"));
+    results.push_back(profile_mode(problem, mode, options, options.mode == "all" || modes.size() > 1));
   if (!options.report.empty()) write_report_of(results, options.report);
   if (options.format == "json") {
     fmt::print("{}", to_json(problem, results));
     return;
   }
   std::string text = problem.to_string() + "\n";
-  for (const ModeResult& result : results) text += describe(result, options);
+  for (const ModeResult& result : results) text += describe(problem, result, options);
   fmt::print("{}\n{}", text, compare(problem, results));
 }
 
@@ -197,7 +198,7 @@ void add_profile_of(CLI::App& parent, const char* name, const char* what, Proble
   command->add_option("--report", options->report, "write a page that shows the trace: FILE.html");
   command->add_option("--sort", options->sort, "the table's order: PyTorch's keys")->capture_default_str();
   command->add_option("--rows", options->rows, "rows of the table")->capture_default_str();
-  command->add_option("--threads", options->threads, "CPU threads; default: all");
+  command->add_option("--threads", options->threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
   add_format_option(*command, options->format);
   command->footer(fmt::format(
       "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));

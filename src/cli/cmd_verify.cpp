@@ -50,7 +50,11 @@ Tensor run_layer(const SafetensorsFile& file, const std::string& path, Device de
   const TensorOptions options{x.dtype(), device};
   if (file.tensors.contains("gate_proj.weight")) {
     const Tensor& gate = tensor_of(file, "gate_proj.weight", path);
-    nn::GatedMlp layer(gate.size(1), gate.size(0), {.act = act_in_name(path), .tensor = options});
+    EP_CHECK(gate.dim() == 2, "{}: expected a gate_proj.weight of [hidden, dim], got {}", path,
+             gate.sizes().to_string());
+    nn::GatedMlp layer(
+        gate.size(1), gate.size(0),
+        {.act = act_in_name(path), .bias = file.tensors.contains("gate_proj.bias"), .tensor = options});
     nn::load_parameters(layer.named_parameters(), path);
     return layer.forward(x);
   }
@@ -63,14 +67,20 @@ Tensor run_layer(const SafetensorsFile& file, const std::string& path, Device de
 }
 
 Verified verify(const std::string& path, nn::Mode mode, Device device) {
+  EP_CHECK(mode == nn::Mode::eager, "mode {} is not in this build", nn::mode_name(mode));
   const SafetensorsFile file = load_safetensors(path);
   const Tensor& reference = tensor_of(file, "y_f64", path);
-  // Twice what PyTorch's own result is off by in that dtype, plus 1e-6.
-  const double peer = largest_difference(tensor_of(file, "y_torch", path), reference);
+  const Tensor& peer = tensor_of(file, "y_torch", path);
+  EP_CHECK(peer.sizes() == reference.sizes(), "{}: y_torch is {}, y_f64 is {}", path,
+           peer.sizes().to_string(), reference.sizes().to_string());
+  const double peer_error = largest_difference(peer, reference);
+  EP_CHECK(std::isfinite(peer_error), "{}: y_torch is off by {}, so nothing could be compared with it", path,
+           peer_error);
   const Tensor y = run_layer(file, path, device);
   EP_CHECK(y.sizes() == reference.sizes(), "{}: the layer gives {}, y_f64 is {}", path, y.sizes().to_string(),
            reference.sizes().to_string());
-  return {path, nn::mode_name(mode), largest_difference(y, reference), 2 * peer + 1e-6};
+  // Allowed: twice what PyTorch's own result is off by in that dtype, plus 1e-6.
+  return {path, nn::mode_name(mode), largest_difference(y, reference), 2 * peer_error + 1e-6};
 }
 
 std::string to_json(const std::vector<Verified>& all, Device device) {

@@ -35,13 +35,14 @@ std::string cuda_state() {
 
 std::string machine_json() {
   return fmt::format(
-      R"({{"cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"cuda":{}}})",
-      json_quote(cpu_model()), core_count(), thread_count(), cpu::isa_name(), cpu::onednn_version(),
-      cpu::onednn_isa(), cpu::has_native_bf16(), json_quote(cuda_state()));
+      R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"cuda":{}}})",
+      EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), thread_count(), cpu::isa_name(),
+      cpu::onednn_version(), cpu::onednn_isa(), cpu::has_native_bf16(), json_quote(cuda_state()));
 }
 
 std::string machine_text() {
   TextTable table({{"what", false}, {"value", false}});
+  table.add_row({"epilogue", EPILOGUE_VERSION});
   table.add_row({"processor", cpu_model()});
   table.add_row({"cores", std::to_string(core_count())});
   table.add_row({"threads", std::to_string(thread_count())});

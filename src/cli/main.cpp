@@ -6,13 +6,25 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "epilogue/error.h"
+
+namespace {
+
+// One line on stderr, in place of a progress line that may stand there.
+int refuse(const std::string& line) {
+  epilogue::cli::progress("");
+  fmt::print(stderr, "epilogue: {}\n", line);
+  return 2;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"The transformer's MLP: run it four ways, profile it, read any Kineto trace."};
   app.name("epilogue");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "epilogue 0.1.0");
+  app.set_version_flag("--version", "epilogue " EPILOGUE_VERSION);
   int exit_code = 0;
   epilogue::cli::add_profile(app, exit_code);
   epilogue::cli::add_bench(app, exit_code);
@@ -26,15 +38,13 @@ int main(int argc, char** argv) {
     // "A subcommand is required" would hide the one that was misspelt.
     const auto unread =
         dynamic_cast<const CLI::RequiredError*>(&error) ? app.remaining(true) : std::vector<std::string>();
-    fmt::print(stderr, "epilogue: {}{}; see epilogue --help\n", error.what(),
-               unread.empty() ? "" : fmt::format(", got '{}'", unread.front()));
-    return 2;
+    return refuse(fmt::format("{}{}; see epilogue --help", error.what(),
+                              unread.empty() ? "" : fmt::format(", got '{}'", unread.front())));
   } catch (const epilogue::Error& error) {
-    fmt::print(stderr, "epilogue: {}\n", error.what());
-    return 2;
+    return refuse(error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "epilogue: internal error: {}\n", error.what());
-    return 2;
+    return refuse(fmt::format("internal error: {}", error.what()));
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return refuse("the result could not be written");
   return exit_code;
 }

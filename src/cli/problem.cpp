@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "base/check.h"
@@ -11,49 +12,66 @@
 namespace epilogue::cli {
 namespace {
 
-void check_sizes(const Problem& problem, const std::string& where) {
+void check_problem(const Problem& problem) {
+  EP_CHECK(dtype_is_floating(problem.dtype), "expected dtype f32, bf16, f16 or f64, got {}",
+           dtype_name(problem.dtype));
   for (const int64_t size : {problem.batch, problem.seq, problem.dim, problem.hidden})
-    EP_CHECK(size >= 1 && size <= int64_t{1} << 31, "{}: sizes must be between 1 and 2^31, got {}", where,
-             size);
+    EP_CHECK(size >= 1 && size <= int64_t{1} << 31, "sizes must be between 1 and 2^31, got {}", size);
 }
 
-int64_t number(const std::string& text, const std::string& where) {
+int64_t number(const std::string& text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  EP_CHECK(error == std::errc{} && end == text.data() + text.size(), "{}: expected a whole number, got '{}'",
-           where, text);
+  EP_CHECK(error == std::errc{} && end == text.data() + text.size(), "expected a whole number, got '{}'",
+           text);
   return value;
 }
 
-ProblemKind kind_from_name(const std::string& name, const std::string& where) {
-  if (name == "mlp") return ProblemKind::mlp;
-  if (name == "linear") return ProblemKind::linear;
-  if (name == "matmul-add") return ProblemKind::matmul_add;
-  fail("{}: expected mlp, linear or matmul-add, got '{}'", where, name);
+ProblemKind kind_from_name(const std::string& name) {
+  for (const ProblemKind kind : {ProblemKind::mlp, ProblemKind::linear, ProblemKind::matmul_add})
+    if (name == kind_name(kind)) return kind;
+  fail("expected mlp, linear or matmul-add, got '{}'", name);
 }
 
-void set_field(Problem& problem, const std::string& key, const std::string& value, const std::string& where) {
+void set_field(Problem& problem, const std::string& key, const std::string& value) {
   if (key == "m") {
-    problem.batch = number(value, where);
+    problem.batch = number(value);
     problem.seq = 1;
   } else if (key == "batch")
-    problem.batch = number(value, where);
+    problem.batch = number(value);
   else if (key == "seq")
-    problem.seq = number(value, where);
+    problem.seq = number(value);
   else if (key == "dim" || key == "in")
-    problem.dim = number(value, where);
+    problem.dim = number(value);
   else if (key == "hidden" || key == "out")
-    problem.hidden = number(value, where);
+    problem.hidden = number(value);
   else if (key == "act")
     problem.act = act_from_name(value);
   else if (key == "dtype")
     problem.dtype = dtype_from_name(value);
   else if (key == "gate")
-    problem.gated = number(value, where) != 0;
+    problem.gated = number(value) != 0;
   else if (key == "bias")
-    problem.bias = number(value, where) != 0;
+    problem.bias = number(value) != 0;
   else
-    fail("{}: '{}' is not known: expected m, batch, seq, dim, hidden, act, dtype, gate or bias", where, key);
+    fail("'{}' is not known: expected m, batch, seq, dim (in), hidden (out), act, dtype, gate or bias", key);
+}
+
+// Nothing for an empty line.
+std::optional<Problem> read_shape(const std::string& line, const Problem& otherwise) {
+  std::istringstream words(line);
+  std::string word;
+  if (!(words >> word)) return {};
+  Problem problem = default_problem(kind_from_name(word));
+  problem.dtype = otherwise.dtype;
+  problem.device = otherwise.device;
+  while (words >> word) {
+    const size_t equals = word.find('=');
+    EP_CHECK(equals != std::string::npos, "expected name=value, got '{}'", word);
+    set_field(problem, word.substr(0, equals), word.substr(equals + 1));
+  }
+  check_problem(problem);
+  return problem;
 }
 
 }  // namespace
@@ -75,15 +93,23 @@ std::string Problem::to_string() const {
 
 std::string Problem::to_json() const {
   if (kind != ProblemKind::mlp)
-    return fmt::format(R"({{"kind":"{}","batch":{},"in_dim":{},"out_dim":{},"bias":{}}})",
-                       kind == ProblemKind::linear ? "linear" : "matmul-add", batch, dim, hidden, bias);
+    return fmt::format(R"({{"kind":"{}","batch":{},"in_dim":{},"out_dim":{},"bias":{}}})", kind_name(kind),
+                       batch, dim, hidden, bias);
   return fmt::format(
       R"({{"kind":"mlp","batch":{},"seq":{},"dim":{},"hidden":{},"act":"{}","gate":{},"bias":{}}})", batch,
       seq, dim, hidden, act_name(act), gated, bias);
 }
 
-ProblemOptions::ProblemOptions(CLI::App& command, ProblemKind kind) {
-  problem_.kind = kind;
+const char* kind_name(ProblemKind kind) {
+  return kind == ProblemKind::mlp ? "mlp" : kind == ProblemKind::linear ? "linear" : "matmul-add";
+}
+
+Problem default_problem(ProblemKind kind) {
+  if (kind == ProblemKind::mlp) return {};
+  return {.kind = kind, .batch = 1024, .seq = 1, .dim = 32, .hidden = 64, .bias = true};
+}
+
+ProblemOptions::ProblemOptions(CLI::App& command, ProblemKind kind) : problem_(default_problem(kind)) {
   if (kind == ProblemKind::mlp) {
     command.add_option("--batch", problem_.batch, "sequences")->capture_default_str();
     command.add_option("--seq", problem_.seq, "tokens in a sequence")->capture_default_str();
@@ -93,9 +119,6 @@ ProblemOptions::ProblemOptions(CLI::App& command, ProblemKind kind) {
     command.add_flag("--no-gate", no_gate_, "fc2(act(fc1(x))) instead of down(act(gate(x)) * up(x))");
     command.add_flag("--bias", bias_, "with biases");
   } else {
-    problem_.batch = 1024;
-    problem_.dim = 32;
-    problem_.hidden = 64;
     command.add_option("--batch", problem_.batch, "rows of x")->capture_default_str();
     command.add_option("--in-dim", problem_.dim, "columns of x")->capture_default_str();
     command.add_option("--out-dim", problem_.hidden, "columns of the result")->capture_default_str();
@@ -109,11 +132,10 @@ Problem ProblemOptions::finish() const {
   Problem problem = problem_;
   problem.act = act_from_name(act_);
   problem.dtype = dtype_from_name(dtype_);
-  EP_CHECK(dtype_is_floating(problem.dtype), "--dtype: expected f32, bf16, f16 or f64, got '{}'", dtype_);
   problem.device = device_from_name(device_);
   problem.gated = !no_gate_;
   problem.bias = problem.kind == ProblemKind::mlp ? bias_ : !no_bias_;
-  check_sizes(problem, "sizes");
+  check_problem(problem);
   return problem;
 }
 
@@ -122,20 +144,12 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
   EP_CHECK(file, "{}: cannot be read", path);
   std::vector<Problem> problems;
   std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    const std::string where = fmt::format("{}:{}", path, number);
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string word;
-    if (!(words >> word)) continue;
-    Problem problem = otherwise;
-    problem.kind = kind_from_name(word, where);
-    while (words >> word) {
-      const size_t equals = word.find('=');
-      EP_CHECK(equals != std::string::npos, "{}: expected name=value, got '{}'", where, word);
-      set_field(problem, word.substr(0, equals), word.substr(equals + 1), where);
+  for (int at = 1; std::getline(file, line); ++at) {
+    try {
+      if (auto problem = read_shape(line.substr(0, line.find('#')), otherwise)) problems.push_back(*problem);
+    } catch (const Error& error) {
+      fail("{}:{}: {}", path, at, error.what());
     }
-    check_sizes(problem, where);
-    problems.push_back(problem);
   }
   EP_CHECK(!problems.empty(), "{}: no problem in it; expected lines like 'mlp m=8192 dim=768 hidden=3072'",
            path);

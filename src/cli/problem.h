@@ -13,6 +13,7 @@
 namespace epilogue::cli {
 
 enum class ProblemKind : uint8_t { matmul_add, linear, mlp };
+const char* kind_name(ProblemKind kind);  // "matmul-add", "linear", "mlp"
 
 // CLI.md's defaults.
 struct Problem {
@@ -43,8 +44,12 @@ class ProblemOptions {
   bool no_gate_ = false, no_bias_ = false, bias_ = false;
 };
 
-// One problem a line: "mlp m=8192 dim=768 hidden=3072 act=gelu_tanh dtype=bf16", '#' starts a comment. Throws
-// Error naming the file and line.
+// CLI.md's default problem of a kind.
+Problem default_problem(ProblemKind kind);
+
+// One problem a line: "mlp m=8192 dim=768 hidden=3072 act=gelu_tanh dtype=bf16", '#' starts a comment; what a
+// line leaves out is the kind's default, dtype and device those of `otherwise`. Throws Error naming the file
+// and line.
 std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwise);
 
 // A layer built for a problem and the input it is called with.
@@ -54,7 +59,7 @@ struct Workload {
 };
 Workload make_workload(const Problem& problem, nn::Mode mode);
 
-// "eager,tuned" or "all", in the build's order.
+// "eager,tuned" in that order, or "all".
 std::vector<nn::Mode> modes_from_list(const std::string& list);
 
 }  // namespace epilogue::cli

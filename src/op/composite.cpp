@@ -1,11 +1,15 @@
 // The ops that run no kernel of their own.
-#include "base/check.h"
 #include "op/dispatch.h"
 #include "op/infer.h"
 #include "profile/event.h"
 
 namespace epilogue {
 namespace {
+
+// [..., k] as [rows, k]; spelt out, since -1 has no answer where k is 0.
+Tensor fold_rows(const Tensor& x) {
+  return run_reshape(x, {numel_of(Dims(x.sizes().begin(), static_cast<size_t>(x.dim() - 1))), x.size(-1)});
+}
 
 Tensor view_as(const Tensor& x, const Dims& sizes) {
   return dispatch(Op::view, std::span(&x, 1), {.sizes = sizes});
@@ -34,7 +38,7 @@ Tensor run_linear(std::span<const Tensor> inputs) {
   const Inferred out = infer(Op::linear, inputs, {});
   const Tensor& x = inputs[0];
   const Tensor weight_t = dispatch(Op::t, inputs.subspan(1, 1));
-  const Tensor rows = x.dim() == 2 ? x : run_reshape(x, {-1, x.size(-1)});
+  const Tensor rows = x.dim() == 2 ? x : fold_rows(x);
   const bool has_bias = inputs.size() == 3;
   const Tensor operands[] = {has_bias ? inputs[2] : rows, has_bias ? rows : weight_t, weight_t};
   const Tensor product = has_bias ? dispatch(Op::addmm, operands) : dispatch(Op::mm, std::span(operands, 2));
@@ -54,13 +58,12 @@ Tensor run_matmul(const Tensor& a, const Tensor& b) {
   if (a.dim() == 2) return mm(a, b);
   Dims sizes = a.sizes();
   sizes[a.dim() - 1] = b.size(1);
-  return view_as(mm(run_reshape(a, {-1, a.size(-1)}), b), sizes);
+  return view_as(mm(fold_rows(a), b), sizes);
 }
 
 Tensor run_reshape(const Tensor& x, const Dims& sizes) {
   const profile::OpScope scope(op_row(Op::reshape).name, std::span(&x, 1));
   infer(Op::reshape, std::span(&x, 1), {});
-  // [0, k] folded to [-1, k] has no one answer by division when k is 0; the sizes decide then.
   const Dims resolved = resolve_sizes("reshape", sizes, x.numel());
   Dims strides;
   const bool possible = view_strides({x.sizes(), x.strides(), x.offset()}, resolved, strides);

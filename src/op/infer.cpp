@@ -52,7 +52,10 @@ Inferred infer_product(const OpRow& row, const Tensor& a, const Tensor& b, int d
            describe(b));
   Dims sizes = a.sizes();
   sizes[dims - 1] = b.size(-1);
-  return new_tensor(a, sizes, 2 * numel_of(sizes) * a.size(-1));
+  int64_t flops = 0;  // what no 64 bits count, no memory holds: the allocation will refuse it
+  if (__builtin_mul_overflow(numel_of(sizes), 2 * std::min(a.size(-1), INT64_MAX / 2), &flops))
+    flops = INT64_MAX;
+  return new_tensor(a, sizes, flops);
 }
 
 Inferred infer_addmm(const OpRow& row, const Tensor& bias, const Tensor& a, const Tensor& b) {

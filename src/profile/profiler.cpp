@@ -70,12 +70,14 @@ Profiler::~Profiler() {
 }
 
 void Profiler::start() {
-  impl_->step = 0;
-  const ProfilerAction first = impl_->action_now();
+  // Before anything changes: a bad schedule throws here.
+  const ProfilerAction first =
+      impl_->options.schedule ? impl_->options.schedule->action(0) : ProfilerAction::record;
   const Profiler* running = nullptr;
   EP_CHECK(running_profiler.compare_exchange_strong(running, this),
            "Profiler::start: {} is running already, stop it first",
            running == this ? "this profiler" : "another profiler");
+  impl_->step = 0;
   impl_->action = ProfilerAction::none;
   impl_->enter(first);
 }

@@ -22,19 +22,22 @@ StorageRef::~StorageRef() {
 
 }  // namespace detail
 
-std::shared_ptr<const void> Storage::find_derived(uint64_t key) {
+std::shared_ptr<const void> Storage::find_derived(const DerivedKey& key) {
   const uint64_t now = version.load(std::memory_order_acquire);
   const std::lock_guard lock(derived_mutex_);
   std::erase_if(derived_, [now](const Derived& d) { return d.version != now; });
   const auto found =
-      std::find_if(derived_.begin(), derived_.end(), [key](const Derived& d) { return d.key == key; });
+      std::find_if(derived_.begin(), derived_.end(), [&key](const Derived& d) { return d.key == key; });
   return found == derived_.end() ? nullptr : found->value;
 }
 
-void Storage::keep_derived(uint64_t key, uint64_t made_from_version, std::shared_ptr<const void> value) {
+void Storage::keep_derived(const DerivedKey& key, uint64_t made_from_version,
+                           std::shared_ptr<const void> value) {
   const std::lock_guard lock(derived_mutex_);
   for (const Derived& d : derived_)
     if (d.key == key && d.version == made_from_version) return;
+  constexpr size_t kMost = 16;  // views of one weight: its stacked parts
+  if (derived_.size() == kMost) derived_.erase(derived_.begin());
   derived_.push_back({key, made_from_version, std::move(value)});
 }
 

@@ -2,6 +2,7 @@
 // raise.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -12,10 +13,13 @@
 
 namespace epilogue {
 
+// Which view of a storage something was made of, and what: the maker's numbers.
+using DerivedKey = std::array<int64_t, 6>;
+
 // Something computed from a storage's contents (a packed weight), kept until the contents change or the
 // storage dies.
 struct Derived {
-  uint64_t key = 0;      // which view of the storage, and what was made of it
+  DerivedKey key{};
   uint64_t version = 0;  // of the contents it was made from
   std::shared_ptr<const void> value;
 };
@@ -32,9 +36,9 @@ struct Storage {
   std::atomic<bool> parameter{false};
 
   // The value made under `key` from the present contents, or null. Values of older versions are dropped.
-  std::shared_ptr<const void> find_derived(uint64_t key);
-  // Keeps `value` unless another thread has kept one under the same key and version.
-  void keep_derived(uint64_t key, uint64_t made_from_version, std::shared_ptr<const void> value);
+  std::shared_ptr<const void> find_derived(const DerivedKey& key);
+  // Keeps `value` unless another thread has kept one under the same key and version; of many, the latest.
+  void keep_derived(const DerivedKey& key, uint64_t made_from_version, std::shared_ptr<const void> value);
 
  private:
   std::mutex derived_mutex_;

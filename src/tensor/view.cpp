@@ -16,12 +16,15 @@ int normalize_dim(const char* op, int64_t dim, int64_t dims) {
 
 int64_t numel_of(const Dims& sizes) {
   int64_t count = 1;
+  bool empty = false;
   for (const int64_t size : sizes) {
     EP_CHECK(size >= 0, "a size is negative: {}", sizes.to_string());
-    EP_CHECK(!__builtin_mul_overflow(count, size, &count), "sizes {} have more elements than 64 bits count",
-             sizes.to_string());
+    empty |= size == 0;
+    // An empty dimension counts as 1: the strides of the others must fit too.
+    EP_CHECK(!__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count),
+             "sizes {} have more elements than 64 bits count", sizes.to_string());
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 bool is_contiguous(const Dims& sizes, const Dims& strides) {
@@ -196,6 +199,7 @@ Layout view_expand(const Layout& in, const Dims& sizes) {
              sizes.to_string());
     out.strides[d] = d < lead || (old == 1 && out.sizes[d] != 1) ? 0 : in.strides[d - lead];
   }
+  numel_of(out.sizes);  // throws when nothing could count them
   return out;
 }
 

@@ -16,6 +16,7 @@
 #include "backend/cpu/isa.h"
 #include "base/check.h"
 #include "base/intern.h"
+#include "base/threads.h"
 #include "tensor/storage.h"
 
 namespace epilogue::cpu {
@@ -104,7 +105,7 @@ Matmul& Matmul::get(const MatmulKey& key) {
   return cache.try_emplace(key, key).first->second;
 }
 
-Matmul::Matmul(const MatmulKey& key) {
+Matmul::Matmul(const MatmulKey& key) : threads_(key.threads) {
   const PlannedThreads planned(key.threads);
   const auto type = type_of(key.dtype);
   const memory::desc a({key.m, key.k}, type, memory::dims{key.a_row, key.a_column});
@@ -140,6 +141,7 @@ Matmul::Matmul(const MatmulKey& key) {
 }
 
 void Matmul::execute(const void* a, const void* b, const void* bias, void* c) {
+  const PlannedThreads planned(threads_);  // some implementations ask again
   // oneDNN's handles are not const; it writes c and the scratchpad alone.
   const auto set = [](const memory& handle, const void* data) {
     dnnl_memory_set_data_handle_v2(handle.get(), const_cast<void*>(data), stream().get());
@@ -182,11 +184,18 @@ int32_t packed_layout_for(int64_t n, int64_t k, DType dtype) {
 size_t packed_bytes(int32_t id) { return layout(id).first.get_size(); }
 
 void pack(int32_t id, const void* from, int64_t row_stride, int64_t column_stride, void* to) {
+  const PlannedThreads planned(thread_count());
   const auto [desc, dtype] = layout(id);
   const memory::desc plain(desc.dims(), type_of(dtype), memory::dims{row_stride, column_stride});
   memory source(plain, engine(), const_cast<void*>(from)), target(desc, engine(), to);
   dnnl::reorder(source, target).execute(stream(), source, target);
   stream().wait();
+}
+
+bool has_emulated_bf16() {
+  engine();
+  const auto isa = dnnl::get_effective_cpu_isa();
+  return has_native_bf16() || isa == dnnl::cpu_isa::avx512_core || isa == dnnl::cpu_isa::avx512_core_vnni;
 }
 
 bool has_native_bf16() {

@@ -41,7 +41,7 @@ class Matmul {
   dnnl::matmul primitive_;
   dnnl::memory a_, b_, bias_, c_, scratchpad_;
   detail::StorageRef scratch_;
-  int bias_argument_ = 0;
+  int bias_argument_ = 0, threads_ = 1;
   const char* name_ = "";
 };
 

@@ -15,12 +15,13 @@ std::mutex cost_mutex;
 PackingCost cost;
 
 // One storage may hold several weights (gate and up stacked), so the view is part of the key.
-uint64_t derived_key(const Tensor& weight, DType compute) {
-  uint64_t hash = 0xcbf29ce484222325 ^ static_cast<uint64_t>(compute);
-  for (const int64_t part :
-       {weight.offset(), weight.size(0), weight.size(1), weight.stride(0), weight.stride(1)})
-    hash = (hash ^ static_cast<uint64_t>(part)) * 0x100000001b3;
-  return hash;
+DerivedKey derived_key(const Tensor& weight, DType compute) {
+  return {static_cast<int64_t>(compute),
+          weight.offset(),
+          weight.size(0),
+          weight.size(1),
+          weight.stride(0),
+          weight.stride(1)};
 }
 
 std::shared_ptr<const PackedWeight> make_packed(const GemmProblem& problem, DType compute, int32_t layout) {
@@ -54,7 +55,7 @@ PackedWeight::~PackedWeight() {
 
 std::shared_ptr<const PackedWeight> packed_weight(const GemmProblem& problem, DType compute) {
   Storage& storage = *problem.weight->storage();
-  const uint64_t key = derived_key(*problem.weight, compute);
+  const DerivedKey key = derived_key(*problem.weight, compute);
   if (auto found = storage.find_derived(key)) return std::static_pointer_cast<const PackedWeight>(found);
   const int32_t layout = packed_layout_for(problem.n, problem.k, compute);
   if (layout < 0) return nullptr;

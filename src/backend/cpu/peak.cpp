@@ -178,5 +178,9 @@ double copy_bandwidth_gbs() {
   return gbs;
 }
 
+double peak_gflops(DType dtype) {
+  return std::max(dtype == DType::bf16 ? peak_amx_bf16_gflops() : 0, peak_fma_gflops());
+}
+
 }  // namespace epilogue::cpu
 #endif

@@ -3,10 +3,15 @@
 // after.
 #pragma once
 
+#include "epilogue/tensor.h"
+
 namespace epilogue::cpu {
 
 double peak_fma_gflops();       // f32 fused multiply-adds (two operations each) in registers
 double peak_amx_bf16_gflops();  // bf16 tile products; 0 where the processor or the system offers no AMX
 double copy_bandwidth_gbs();    // 1e9 bytes read plus written a second, buffers far larger than a usual L3
+
+// The highest rate at which products of `dtype` can be computed here.
+double peak_gflops(DType dtype);
 
 }  // namespace epilogue::cpu

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include <omp.h>
 
@@ -12,6 +11,7 @@
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/packed_weight.h"
+#include "base/check.h"
 #include "base/intern.h"
 #include "base/threads.h"
 #include "tensor/storage.h"
@@ -91,7 +91,9 @@ struct Product {
 
 DType compute_type(const GemmProblem& problem) {
   if (problem.dtype == DType::f16) return DType::f32;
-  if (problem.dtype == DType::bf16 && !has_native_bf16() && problem.m > kEmulatedBf16Rows) return DType::f32;
+  if (problem.dtype == DType::bf16 && !has_native_bf16() &&
+      !(has_emulated_bf16() && problem.m <= kEmulatedBf16Rows))
+    return DType::f32;
   return problem.dtype;
 }
 
@@ -190,7 +192,8 @@ KernelRan multiply(const Product& product) {
 
   // Whole blocks per thread, so that most calls use the primitive of the same size.
   const int64_t most = product.converts() ? kBlockRowsThroughF32 : kBlockRows;
-  const int64_t block = std::min(most, (product.m / threads + 15) / 16 * 16);
+  const int64_t share = (product.m + threads - 1) / threads;
+  const int64_t block = std::min(most, (share + 15) / 16 * 16);
   const char* name = nullptr;
   const int used = parallel_for((product.m + block - 1) / block, 1, [&](int64_t first, int64_t last) {
     const char* ran = nullptr;
@@ -222,10 +225,15 @@ const char* refuse_gemm_onednn(const KernelCall& call) {
 KernelRan run_gemm_onednn(const KernelCall& call) {
   KernelRan ran;
   const int64_t batches = call.op == Op::bmm ? call.output.size(0) : 1;
-  for (int64_t batch = 0; batch < batches; ++batch) {
-    const Product product = prepare(gemm_problem(call, batch));
-    ran = multiply(product);
-    if (product.converts()) ran.name = name_with_storage(ran.name, product.stored);
+  try {
+    for (int64_t batch = 0; batch < batches; ++batch) {
+      const Product product = prepare(gemm_problem(call, batch));
+      ran = multiply(product);
+      if (product.converts()) ran.name = name_with_storage(ran.name, product.stored);
+    }
+  } catch (const dnnl::error& error) {
+    fail("{}: oneDNN could not make a product giving {} {}: {}", op_row(call.op).name,
+         dtype_name(call.output.dtype()), call.output.sizes().to_string(), error.what());
   }
   return ran;
 }
