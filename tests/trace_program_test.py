@@ -74,6 +74,12 @@ class TraceProgram(unittest.TestCase):
         suites = xml.etree.ElementTree.parse(report).getroot()
         self.assertEqual((suites.get("tests"), suites.get("failures")), ("2", "1"))
 
+    def test_explain_takes_names_longer_than_a_files(self):
+        lines = (TRACES.parent / "kernel_names.tsv").read_text().splitlines()
+        name = next(line.split("\t")[0] for line in lines if not line.startswith("#") and line.index("\t") > 255)
+        self.assertEqual(json.loads(self.result("trace", "explain", name, "--format", "json"))["name"], name)
+        self.assertIn("expected a trace", self.result("trace", "explain", self.path / "none.json.gz", code=2))
+
     def test_bad_rules_are_one_line_and_exit_2(self):
         said = self.result("trace", "expect", self.rules("[[rule]]\nkernels = 5\n"), real("mlp_eager"), code=2)
         self.assertIn("rules.toml:2: 'kernels' is not known", said)

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -110,9 +111,18 @@ void print_trace_table(const trace::TraceExplanation& all) {
   for (const trace::KernelComparison& comparison : all.comparisons) print_comparison(all, comparison);
 }
 
+// A kernel's name may be longer than any file's.
+bool names_trace(const std::string& what) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(what, error);
+  if (what == "-" || (exists(status) && !is_directory(status))) return true;
+  EP_CHECK(!what.ends_with(".json") && !what.ends_with(".json.gz"), "{}: is no file, expected a trace", what);
+  return false;
+}
+
 void run(const Options& options) {
   const bool json = options.format == "json";
-  if (options.what == "-" || std::filesystem::is_regular_file(options.what)) {
+  if (names_trace(options.what)) {
     const trace::Trace read = trace::read_trace(options.what);
     const trace::TraceExplanation all = trace::explain_trace(read);
     for (const trace::Problem& problem : read.problems)
