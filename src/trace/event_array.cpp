@@ -123,9 +123,11 @@ EventArray read_event_array(char* begin, size_t size, simdjson::ondemand::parser
       const char* here = nullptr;
       simdjson::ondemand::object event;
       error = element.current_location().get(here);
+      if (error && reached != begin && *reached == '{') events.count_problem(kMissingComma);
       if (!error) reached = here;
       if (!error) error = element.get_object().get(event);
       if (!error) error = events.add(event);
+      if (!error) error = document.current_location().get(reached);
       if (error) break;
     }
   }

@@ -18,8 +18,10 @@ namespace epilogue::trace {
 // such a thing too; the array before it is then found broken.
 size_t last_cut(std::string_view text);
 
+inline constexpr const char* kMissingComma = "commas missing between events";
+
 struct EventArray {
-  size_t taken = 0;     // bytes up to the event that is broken, to the end of the array, or all
+  size_t taken = 0;     // bytes up to what is broken, to the end of the array, or all
   bool broken = false;  // the JSON is
   bool ended = false;   // a closing bracket came before the end of the text
 };

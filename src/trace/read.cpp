@@ -214,8 +214,10 @@ class Reader {
       if (!error) error = document.get_object().get(event);
       if (!error) error = events_.add(event);
       const char* behind = nullptr;  // of the object, when more than it was handed to simdjson
-      if (!error && document.current_location().get(behind) == SUCCESS)
+      if (!error && document.current_location().get(behind) == SUCCESS) {
+        if (*behind == '{') events_.count_problem(kMissingComma);
         return window_.consume(static_cast<size_t>(behind - window_.begin()));
+      }
       if (!error) return window_.consume(end);
     }
     if (end == kNone && !window_.at_end() && text.size() < kLargestEvent) return window_.fill();

@@ -158,6 +158,20 @@ TEST_F(Reader, BrokenEventIsCountedAndItsNeighboursKept) {
   EXPECT_THAT(problems_of(garbage), HasSubstr("unreadable stretches between events"));
 }
 
+TEST_F(Reader, DamageBehindAnEventDoesNotRepeatIt) {
+  const std::string op = kOp;
+  for (const auto& [damage, problem] : std::vector<std::pair<std::string, std::string>>{
+           {" ", "commas missing between events: 1\n"},
+           {"}, ", "unreadable stretches between events: 1\n"},
+           {" word, ", "unreadable stretches between events: 1\n"}}) {
+    for (const size_t behind : {0u, 1u}) {
+      const Trace trace = read(trace_of(op + damage + op + (behind ? "," + op : "")));
+      EXPECT_EQ(trace.events.size(), 2 + behind) << damage;
+      EXPECT_EQ(problems_of(trace), problem) << damage;
+    }
+  }
+}
+
 TEST_F(Reader, WhatLooksLikeTheEndOfAnEventInsideOneIsNone) {
   const std::string tricky =
       R"({"ph": "X", "cat": "cpu_op", "name": "a }, { b ] \" c", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {"x": [{"y": 1}, {"z": 2}]}})";
