@@ -14,6 +14,9 @@ bool is_explained(EventKind kind) {
          kind == EventKind::gpu_memset;
 }
 
+// Products of two sizes fit int64_t.
+bool is_size(int64_t size) { return size >= 0 && size < int64_t{1} << 31; }
+
 // The two matrices of "[[64], [1024, 32], [32, 64], [], []]": the last two inputs with two dimensions.
 GemmCall gemm_of(std::string_view dims) {
   simdjson::dom::parser parser;
@@ -24,7 +27,8 @@ GemmCall gemm_of(std::string_view dims) {
     simdjson::dom::array sizes;
     int64_t rows = 0, columns = 0;
     if (input.get_array().get(sizes) == simdjson::SUCCESS && sizes.size() == 2 &&
-        sizes.at(0).get(rows) == simdjson::SUCCESS && sizes.at(1).get(columns) == simdjson::SUCCESS)
+        sizes.at(0).get(rows) == simdjson::SUCCESS && sizes.at(1).get(columns) == simdjson::SUCCESS &&
+        is_size(rows) && is_size(columns))
       matrices.emplace_back(rows, columns);
   }
   if (matrices.size() < 2) return {};

@@ -37,4 +37,9 @@ inline std::optional<uint64_t> parse_uint(std::string_view token) {
   return parse_digits(token, number) ? number : parse_any_uint(token);
 }
 
+// A file's numbers may add up to more than int64_t holds: the sum then stays at the largest.
+inline void add_saturated(int64_t& sum, int64_t amount) {
+  if (__builtin_add_overflow(sum, amount, &sum)) sum = amount < 0 ? INT64_MIN : INT64_MAX;
+}
+
 }  // namespace epilogue::trace

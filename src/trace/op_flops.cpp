@@ -41,8 +41,10 @@ int64_t op_flops(std::string_view name, std::string_view dims) {
   if (shapes.size() < first + 2) return 0;
   const auto &a = shapes[first], &b = shapes[first + 1];
   if (a.size() != b.size() || a.size() < 2 || a.size() > 3 || a.back() != b[b.size() - 2]) return 0;
-  const int64_t batch = a.size() == 3 ? a[0] : 1;
-  return 2 * batch * a[a.size() - 2] * a.back() * b.back();
+  int64_t flops = 2;
+  for (const int64_t size : {a.size() == 3 ? a[0] : 1, a[a.size() - 2], a.back(), b.back()})
+    if (__builtin_mul_overflow(flops, size, &flops)) return 0;
+  return flops;
 }
 
 }  // namespace epilogue::trace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trace/links.h"
+#include "trace/numbers.h"
 
 namespace epilogue::trace {
 namespace {
@@ -210,12 +211,12 @@ class OpTable {
         at->second = op_flops(trace_.name(event), trace_.strings[trace_.op_inputs[event.detail].dims]);
       flops = at->second;
     }
-    row.flops += flops;
+    add_saturated(row.flops, flops);
     const auto kernels = kernels_of_.find(i);
     if (kernels == kernels_of_.end()) return;
     for (const uint32_t work : kernels->second) {
-      if (flops == 0) row.flops += trace_.work[work].flops;
-      row.bytes += trace_.work[work].bytes;
+      if (flops == 0) add_saturated(row.flops, trace_.work[work].flops);
+      add_saturated(row.bytes, trace_.work[work].bytes);
     }
   }
 

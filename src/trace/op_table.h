@@ -27,7 +27,7 @@ struct OpTableOptions {
 KeyAverages key_averages(const Trace& trace, const OpTableOptions& options = {});
 
 // What mm, addmm, bmm, baddbmm and _scaled_mm (after the "::") compute, from Input Dims; 0 for all other ops:
-// linear and matmul call these.
+// linear and matmul call these. 0 also where the sizes are too large to be true.
 int64_t op_flops(std::string_view name, std::string_view dims);
 
 }  // namespace epilogue::trace

@@ -92,6 +92,11 @@ TEST(Table, ShowsShapesFlopsShareOfPeakAndWhatWasDropped) {
   EXPECT_EQ(table.find("CUDA"), std::string::npos);
 }
 
+TEST(Table, FlopsBeyondAnyNumberAreNotCounted) {
+  EXPECT_EQ(op_flops("aten::mm", "[[2, 3], [3, 4]]"), 48);
+  EXPECT_EQ(op_flops("aten::mm", "[[4294967296, 4294967296], [4294967296, 2]]"), 0);
+}
+
 TEST(Table, AnUnknownSortKeyNamesTheKnownOnes) {
   try {
     (void)two_ops().table({.sort_by = "speed"});
