@@ -101,7 +101,10 @@ class Gzip final : public ByteSource {
     return got;
   }
 
-  std::string damage() const override { return damage_; }
+  std::string damage() const override {
+    const std::lock_guard lock(mutex_);
+    return damage_;
+  }
 
  private:
   static constexpr size_t kBlock = size_t{256} << 10, kBlocksAhead = 8;
@@ -125,9 +128,10 @@ class Gzip final : public ByteSource {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return blocks_.size() < kBlocksAhead || abandoned_; });
     if (!block.empty()) blocks_.push_back(std::move(block));
+    const bool wanted = !abandoned_;
     lock.unlock();
     changed_.notify_all();
-    return !abandoned_;
+    return wanted;
   }
 
   void inflate_all() {
@@ -185,7 +189,7 @@ class Gzip final : public ByteSource {
   std::unique_ptr<File> file_;
   std::vector<char> current_;  // the reader's
   size_t taken_ = 0;
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<std::vector<char>> blocks_;
   bool ended_ = false, abandoned_ = false;
