@@ -7,7 +7,6 @@
 
 #include "base/format.h"
 #include "trace/kernel_name.h"
-#include "trace/links.h"
 #include "trace/steps.h"
 
 namespace epilogue::trace {
@@ -35,10 +34,15 @@ class GapFinder {
     }
   }
 
-  std::vector<Gap> find(int most) {
+  std::vector<Gap> find() const {
     std::vector<Gap> gaps = has_device_ ? between_work() : between_cpu_kernels();
     std::stable_sort(gaps.begin(), gaps.end(),
                      [](const Gap& a, const Gap& b) { return a.duration_ns > b.duration_ns; });
+    return gaps;
+  }
+
+  std::vector<Gap> find_explained(int most) const {
+    std::vector<Gap> gaps = find();
     if (most >= 0 && gaps.size() > static_cast<size_t>(most)) gaps.resize(static_cast<size_t>(most));
     for (Gap& gap : gaps) explain(gap);
     return gaps;
@@ -85,7 +89,6 @@ class GapFinder {
   void explain(Gap& gap) const {
     const Event& next = trace_.events[gap.ended_by];
     const uint32_t call = launches_[gap.ended_by];
-    gap.launched_by = gap.host = kNoEvent;
     const auto op = op_by_id_.find(next.external_id);
     if (next.external_id != 0 && op != op_by_id_.end()) gap.launched_by = op->second;
     if (next.kind != EventKind::cpu_kernel && call == kNoEvent) return;
@@ -157,7 +160,9 @@ double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 }  // namespace
 
-std::vector<Gap> find_gaps(const Trace& trace, int most) { return GapFinder(trace).find(most); }
+std::vector<Gap> find_gaps(const Trace& trace, int most) { return GapFinder(trace).find_explained(most); }
+
+std::vector<Gap> find_unexplained_gaps(const Trace& trace) { return GapFinder(trace).find(); }
 
 std::string gaps_text(const Trace& trace, int rows) {
   const std::vector<Gap> gaps = find_gaps(trace, rows);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "epilogue/trace.h"
+#include "trace/links.h"
 
 namespace epilogue::trace {
 
@@ -14,14 +15,17 @@ namespace epilogue::trace {
 struct Gap {
   uint32_t track = 0;
   int64_t start_ns = 0, duration_ns = 0;
-  uint32_t ended_by = 0;     // the work that came next
-  uint32_t launched_by = 0;  // the op that launched it
-  uint32_t host = 0;    // where the launching thread spent most of the gap: the innermost op, range or call
+  uint32_t ended_by = kNoEvent;     // the work that came next
+  uint32_t launched_by = kNoEvent;  // the op that launched it
+  uint32_t host =
+      kNoEvent;         // where the launching thread spent most of the gap: the innermost op, range or call
   int64_t host_ns = 0;  // how much of the gap that was
 };
 
 // Longest first, at most `most` of them; negative: all.
 std::vector<Gap> find_gaps(const Trace& trace, int most);
+// All of them, longest first, without launched_by and host: telling these costs a search for each gap.
+std::vector<Gap> find_unexplained_gaps(const Trace& trace);
 
 std::string gaps_text(const Trace& trace, int rows);
 std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}]}

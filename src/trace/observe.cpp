@@ -33,7 +33,7 @@ class Observer {
     for (uint32_t i = 0; i < trace_.events.size(); ++i)
       if (trace_.events[i].kind == EventKind::cpu_op && places_[i].step != kNoEvent)
         ++seen_.calls_by_kernels[trace_.name(trace_.events[i])][kernels_of_[i]];
-    for (const Gap& gap : find_gaps(trace_, -1)) {
+    for (const Gap& gap : find_unexplained_gaps(trace_)) {
       const uint32_t step = places_[gap.ended_by].step;
       if (step == kNoEvent || step_at(seen_.steps, gap.start_ns) != step) continue;
       seen_.longest_gap_ns = gap.duration_ns;
