@@ -38,13 +38,13 @@ struct Measured {
 class StepFinder {
  public:
   StepFinder(const Trace& trace, const std::vector<uint32_t>& launches) : trace_(trace), launches_(launches) {
-    for (const Event& event : trace.events)
-      if (is_step(trace, event)) {
-        steps_.push_back({.name = std::string(trace.name(event)),
-                          .start_ns = event.start_ns,
-                          .wall_ns = event.duration_ns});
-        measured_.push_back({.track = event.track});
-      }
+    for (const Event& event : trace.events) {
+      has_device_ |= is_device_work(event.kind);
+      if (!is_step(trace, event)) continue;
+      steps_.push_back(
+          {.name = std::string(trace.name(event)), .start_ns = event.start_ns, .wall_ns = event.duration_ns});
+      measured_.push_back({.track = event.track});
+    }
     is_sync_.resize(trace.strings.size());
     for (StringId id = 0; id < trace.strings.size(); ++id)
       is_sync_[id] = trace.strings[id].find("Synchronize") != std::string_view::npos;
@@ -68,7 +68,6 @@ class StepFinder {
   void add(size_t i) {
     const Event& event = trace_.events[i];
     if (is_device_work(event.kind)) {
-      has_device_ = true;
       const bool tied = launches_[i] != kNoEvent;
       Measured* at = step_at(tied ? trace_.events[launches_[i]].start_ns : event.start_ns);
       if (!at) return;
@@ -79,7 +78,7 @@ class StepFinder {
       at->device.add(event.start_ns, event.end_ns());
       if (event.kind == EventKind::kernel) ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
     } else if (event.kind == EventKind::cpu_kernel) {
-      Measured* at = step_at(event.start_ns);
+      Measured* at = has_device_ ? nullptr : step_at(event.start_ns);
       if (!at) return;
       at->device.add(event.start_ns, event.end_ns());
       ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
