@@ -1,6 +1,7 @@
 #include "trace/diff.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -96,7 +97,7 @@ class Collector {
 
   Found& entry(const Event& event, DiffKind kind) {
     const uint32_t detail = kind == DiffKind::kernel ? event.detail : kNoDetail;
-    Found*& known = by_id_[uint64_t{event.name} << 32 | detail];
+    Found*& known = by_id_[static_cast<size_t>(kind)][uint64_t{event.name} << 32 | detail];
     if (known) return *known;
     LaunchTuple launch;
     if (detail != kNoDetail) launch = {trace_.launches[detail].grid, trace_.launches[detail].block};
@@ -113,7 +114,7 @@ class Collector {
   const std::vector<Step>& steps_;
   std::vector<Placement> places_;
   std::map<Key, Found> found_;
-  std::unordered_map<uint64_t, Found*> by_id_;
+  std::array<std::unordered_map<uint64_t, Found*>, 4> by_id_;  // by kind; by name and launch
 };
 
 // Kernels of one name that were launched differently, in the order of their launch tuples.

@@ -137,6 +137,21 @@ TEST(Diff, CountsPerStepSoThatTheNumberOfStepsDoesNotMatter) {
   EXPECT_TRUE(diff.empty());
 }
 
+TEST(Diff, AnOpAndAKernelOfOneNameAreTwo) {
+  Made made;
+  made.step(100);
+  made.kernel("aten::mm", "aten::mm", 10, 5);
+  Made idle;
+  idle.step(100);
+  Trace trace = made.done();
+  for (Event& event : trace.events) event.detail = kNoDetail;
+  const Diff diff = diff_traces(idle.done(), trace);
+  ASSERT_EQ(diff.only_b.size(), 2u);
+  EXPECT_EQ(diff.only_b[0].kind, DiffKind::kernel);
+  EXPECT_EQ(diff.only_b[1].kind, DiffKind::op);
+  for (const DiffRow& row : diff.only_b) EXPECT_EQ(row.b->calls, 1);
+}
+
 TEST(Diff, AnotherLaunchTupleIsAChange) {
   const Diff diff = diff_traces(one_kernel_steps({5, 5}, 16), one_kernel_steps({5, 5}, 32));
   ASSERT_EQ(diff.changed.size(), 1u);

@@ -3,21 +3,23 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <tuple>
 
 #include "trace/kernel_name.h"
 #include "trace/links.h"
+#include "trace/numbers.h"
 #include "trace/op_table.h"
 
 namespace epilogue::trace {
 namespace {
 
 std::vector<KernelStats> kernel_stats(const Trace& trace) {
-  std::map<std::pair<StringId, uint32_t>, KernelStats>
-      by_launch;  // a CPU kernel's work varies: by name alone
+  // A CPU kernel's work varies: by name alone.
+  std::map<std::tuple<StringId, uint32_t, bool>, KernelStats> by_launch;
   for (const Event& event : trace.events) {
     const bool cpu = event.kind == EventKind::cpu_kernel;
     if (event.kind != EventKind::kernel && !cpu) continue;
-    KernelStats& stats = by_launch[{event.name, cpu ? kNoDetail : event.detail}];
+    KernelStats& stats = by_launch[{event.name, cpu ? kNoDetail : event.detail, cpu}];
     stats.cpu = cpu;
     ++stats.calls;
     stats.total_ns += event.duration_ns;
@@ -25,15 +27,16 @@ std::vector<KernelStats> kernel_stats(const Trace& trace) {
     stats.max_ns = std::max(stats.max_ns, event.duration_ns);
     if (!cpu || event.detail == kNoDetail) continue;
     const Work& work = trace.work[event.detail];
-    stats.work.flops += work.flops;
-    stats.work.bytes += work.bytes;
+    add_saturated(stats.work.flops, work.flops);
+    add_saturated(stats.work.bytes, work.bytes);
     stats.work.threads = std::max(stats.work.threads, work.threads);
   }
   std::vector<KernelStats> kernels;
   for (auto& [key, stats] : by_launch) {
-    stats.name = trace.strings[key.first];
+    const auto& [name, launch, cpu] = key;
+    stats.name = trace.strings[name];
     stats.brief = short_name(stats.name);
-    if (key.second != kNoDetail) stats.launch = trace.launches[key.second];
+    if (launch != kNoDetail) stats.launch = trace.launches[launch];
     kernels.push_back(std::move(stats));
   }
   std::stable_sort(kernels.begin(), kernels.end(),
