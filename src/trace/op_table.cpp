@@ -160,6 +160,10 @@ class OpTable {
         memory_[parent].host += memory_[i].host;
         memory_[parent].device += memory_[i].device;
       }
+      if (const auto inner = kernels_of_.extract(i)) {
+        std::vector<uint32_t>& kernels = kernels_of_[parent];
+        kernels.insert(kernels.end(), inner.mapped().begin(), inner.mapped().end());
+      }
       parent = kFolded;
     }
   }

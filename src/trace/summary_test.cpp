@@ -158,6 +158,41 @@ TEST(Steps, WithoutADeviceCpuKernelsAreCounted) {
   EXPECT_EQ(cpu.step().device_busy_ns, 25000);
 }
 
+TEST(Steps, WithADeviceCpuKernelsDoNotCount) {
+  Synthetic mixed;
+  mixed.trace.events.push_back(event(EventKind::cpu_kernel, mixed.name("k"), 5, 20));
+  mixed.kernel(30, 32, 10);
+  EXPECT_EQ(mixed.step().kernels, 1);
+  EXPECT_EQ(mixed.step().device_busy_ns, 10000);
+}
+
+TEST(Summary, ACpuKernelOfADeviceKernelsNameHasItsOwnRow) {
+  Synthetic mixed;
+  mixed.trace.events.push_back(event(EventKind::cpu_kernel, mixed.name("k"), 5, 20));
+  mixed.kernel(30, 32, 10);
+  order_events(mixed.trace);
+  const std::vector<KernelStats> kernels = summarise(mixed.trace).kernels;
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_TRUE(kernels[0].cpu);
+  EXPECT_FALSE(kernels[1].cpu);
+  EXPECT_EQ(kernels[1].total_ns, 10000);
+}
+
+// As aten::contiguous within itself: the table shows one op.
+TEST(Summary, WorkOfAFoldedOpGoesToTheOneAroundIt) {
+  Synthetic cpu;
+  cpu.op(10, 30);
+  cpu.op(11, 28);
+  cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), 12, 20));
+  cpu.trace.events.back().detail = 0;
+  cpu.trace.work.push_back({.flops = 7, .bytes = 5, .threads = 1});
+  order_events(cpu.trace);
+  for (const OpStats& row : summarise(cpu.trace).ops.rows) {
+    EXPECT_EQ(row.flops, row.name == "aten::mm" ? 7 : 0) << row.name;
+    EXPECT_EQ(row.bytes, row.name == "aten::mm" ? 5 : 0) << row.name;
+  }
+}
+
 TEST(Launches, LatencyAndQueueCountFromTheCall) {
   Synthetic synthetic;
   synthetic.kernel(0, 10, 5);
@@ -190,6 +225,10 @@ TEST(Gaps, LongestFirstWithWhatTheHostDid) {
   EXPECT_EQ(gaps[0].host_ns, 30000);
   EXPECT_EQ(gaps[1].duration_ns, 2000);
   EXPECT_EQ(find_gaps(trace, 1).size(), 1u);
+  const std::vector<Gap> unexplained = find_unexplained_gaps(trace);
+  ASSERT_EQ(unexplained.size(), 2u);
+  EXPECT_EQ(unexplained[0].duration_ns, 40000);
+  EXPECT_EQ(unexplained[0].host, kNoEvent);
 }
 
 TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
