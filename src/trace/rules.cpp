@@ -1,6 +1,7 @@
 #include "trace/rules.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -179,6 +180,8 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& file) {
 }
 
 std::vector<Rule> read_rules(const std::string& path) {
+  std::error_code error;
+  EP_CHECK(!std::filesystem::is_directory(path, error), "{}: is a directory, expected a rules file", path);
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EP_CHECK(in.good() || (in.eof() && !in.bad()), "{}: cannot be read", path);
