@@ -80,11 +80,25 @@ class TraceProgram(unittest.TestCase):
         self.assertEqual(json.loads(self.result("trace", "explain", name, "--format", "json"))["name"], name)
         self.assertIn("expected a trace", self.result("trace", "explain", self.path / "none.json.gz", code=2))
 
+    def test_damage_is_told_wherever_a_trace_is_read(self):
+        cut = self.path / "cut.json.gz"
+        cut.write_bytes(real("mlp_eager").read_bytes()[:-400])
+        rules = self.rules("[[rule]]\nkernels_per_step = { min = 0 }\n")
+        for command in (("gaps", cut), ("expect", rules, cut)):
+            found = json.loads(self.result("trace", *command, "--format", "json"))
+            self.assertIn("gzip data is cut short", [problem["what"] for problem in found["problems"]])
+            done = subprocess.run([PROGRAM, "trace", *map(str, command)], capture_output=True, text=True, timeout=300)
+            self.assertIn("cut.json.gz: gzip data is cut short: 1", done.stderr)
+        whole, damaged = json.loads(self.result("trace", "diff", real("mlp_eager"), cut, "--format", "json"))["problems"]
+        self.assertEqual(whole, [])
+        self.assertIn("gzip data is cut short", [problem["what"] for problem in damaged])
+
     def test_bad_rules_are_one_line_and_exit_2(self):
         said = self.result("trace", "expect", self.rules("[[rule]]\nkernels = 5\n"), real("mlp_eager"), code=2)
         self.assertIn("rules.toml:2: 'kernels' is not known", said)
         self.assertEqual(said.count("\n"), 1)
         self.result("trace", "expect", self.path / "none.toml", real("mlp_eager"), code=2)
+        self.assertIn("is a directory", self.result("trace", "expect", self.path, real("mlp_eager"), code=2))
         self.result("trace", "expect", self.rules("[[rule]]\nno_copy = true\n"), code=2)
 
     def test_written_rules_pass_on_their_trace(self):

@@ -30,7 +30,9 @@ void save(const std::string& path, const std::string& text) {
 void propose(const Options& options) {
   EP_CHECK(options.paths.size() == 1, "trace expect --write: expected one trace, got {}",
            options.paths.size());
-  const std::string rules = trace::propose_rules(trace::read_trace(options.paths.front()));
+  const trace::Trace read = trace::read_trace(options.paths.front());
+  print_problems(read);
+  const std::string rules = trace::propose_rules(read);
   if (options.write == "-")
     fmt::print("{}", rules);
   else
@@ -40,12 +42,17 @@ void propose(const Options& options) {
 int check(const Options& options) {
   EP_CHECK(options.paths.size() > 1, "trace expect: expected a rules file and at least one trace");
   const std::vector<trace::Rule> rules = trace::read_rules(options.paths.front());
+  const bool json = options.format == "json";
   std::vector<trace::RuleResult> results;
-  for (size_t i = 1; i < options.paths.size(); ++i)
-    for (trace::RuleResult& result : trace::check_rules(rules, trace::read_trace(options.paths[i])))
-      results.push_back(std::move(result));
+  std::vector<trace::FileProblem> problems;
+  for (size_t i = 1; i < options.paths.size(); ++i) {
+    const trace::Trace read = trace::read_trace(options.paths[i]);
+    if (!json) print_problems(read);
+    for (const trace::Problem& problem : read.problems) problems.push_back({read.source, problem});
+    for (trace::RuleResult& result : trace::check_rules(rules, read)) results.push_back(std::move(result));
+  }
   if (!options.junit.empty()) save(options.junit, trace::expect_junit(results));
-  fmt::print("{}", options.format == "json" ? trace::expect_json(results) : trace::expect_text(results));
+  fmt::print("{}", json ? trace::expect_json(results, problems) : trace::expect_text(results));
   return std::all_of(results.begin(), results.end(), [](const auto& result) { return result.passed; }) ? 0
                                                                                                        : 1;
 }

@@ -125,8 +125,7 @@ void run(const Options& options) {
   if (names_trace(options.what)) {
     const trace::Trace read = trace::read_trace(options.what);
     const trace::TraceExplanation all = trace::explain_trace(read);
-    for (const trace::Problem& problem : read.problems)
-      fmt::print(stderr, "{}: {}\n", problem.what, problem.count);
+    print_problems(read);
     return json ? print_trace_json(options.what, all) : print_trace_table(all);
   }
   const KernelName kernel = trace::explain_kernel(options.what);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "epilogue/trace.h"
 #include "trace/gaps.h"
 
@@ -21,6 +22,7 @@ void run(const Options& options) {
   std::vector<std::string> texts;
   for (const std::string& file : options.files) {
     const trace::Trace trace = trace::read_trace(file);
+    if (options.format == "table") print_problems(trace);
     texts.push_back(options.format == "json" ? trace::gaps_json(trace, options.rows)
                                              : trace::gaps_text(trace, options.rows));
   }
@@ -39,9 +41,7 @@ void add_trace_gaps(CLI::App& trace, int&) {
       trace.add_subcommand("gaps", "where streams had nothing to do, and what the host did meanwhile");
   auto options = std::make_shared<Options>();
   command->add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input")->required();
-  command->add_option("--format", options->format, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+  add_format_option(*command, options->format);
   command->add_option("--rows", options->rows, "longest gaps to show; -1: all")->capture_default_str();
   command->footer(
       "Examples:\n"

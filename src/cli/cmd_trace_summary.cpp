@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "epilogue/trace.h"
 #include "trace/summary.h"
 
@@ -32,9 +33,7 @@ void add_trace_summary(CLI::App& trace, int&) {
       trace.add_subcommand("summary", "steps, ops, kernels, copies, memory, launches, and what was damaged");
   auto options = std::make_shared<Options>();
   command->add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input")->required();
-  command->add_option("--format", options->format, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+  add_format_option(*command, options->format);
   command->add_option(
       "--sort", options->text.sort_by,
       "order of the op table, PyTorch's keys: cpu_time_total, self_cuda_time_total, count, ...");

@@ -6,10 +6,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "epilogue/trace.h"
+
 namespace epilogue::cli {
 
 // --format table|json
 void add_format_option(CLI::App& command, std::string& format);
+
+// Says on stderr what the reader found damaged, a line each.
+void print_problems(const trace::Trace& trace);
 
 // Says on stderr what is being done, on one line that the next call replaces; nothing where stderr is no
 // terminal. An empty text clears the line.

@@ -186,16 +186,18 @@ std::string expect_text(const std::vector<RuleResult>& results) {
                             results.size());
 }
 
-std::string expect_json(const std::vector<RuleResult>& results) {
-  std::string text = "{\"rules\":[";
-  const char* separator = "\n  ";
-  for (const RuleResult& result : results) {
-    text += fmt::format(R"({}{{"rule":{},"file":{},"passed":{},"expected":{},"found":{}}})", separator,
-                        json_quote(result.rule), json_quote(result.file), result.passed,
-                        json_quote(result.expected), json_quote(result.found));
-    separator = ",\n  ";
-  }
-  return text + "]}\n";
+std::string expect_json(const std::vector<RuleResult>& results, const std::vector<FileProblem>& problems) {
+  const auto rule_json = [](const RuleResult& result) {
+    return fmt::format(R"({{"rule":{},"file":{},"passed":{},"expected":{},"found":{}}})",
+                       json_quote(result.rule), json_quote(result.file), result.passed,
+                       json_quote(result.expected), json_quote(result.found));
+  };
+  const auto problem_json = [](const FileProblem& damaged) {
+    return fmt::format(R"({{"file":{},"what":{},"count":{}}})", json_quote(damaged.file),
+                       json_quote(damaged.problem.what), damaged.problem.count);
+  };
+  return fmt::format("{{\"rules\":{},\n\"problems\":{}}}\n", json_array(results, rule_json),
+                     json_array(problems, problem_json));
 }
 
 std::string expect_junit(const std::vector<RuleResult>& results) {

@@ -15,6 +15,12 @@ struct RuleResult {
   std::string expected, found;
 };
 
+// What the reader found damaged.
+struct FileProblem {
+  std::string file;
+  Problem problem;
+};
+
 // One result per rule. A rule that the trace cannot decide (no steps, no device) fails and says so.
 std::vector<RuleResult> check_rules(const std::vector<Rule>& rules, const Trace& trace);
 
@@ -22,7 +28,9 @@ std::vector<RuleResult> check_rules(const std::vector<Rule>& rules, const Trace&
 std::string propose_rules(const Trace& trace);
 
 std::string expect_text(const std::vector<RuleResult>& results);
-std::string expect_json(const std::vector<RuleResult>& results);  // CLI.md's "rules"
+// {"rules":[{...}],"problems":[{"file","what","count"}]}
+std::string expect_json(const std::vector<RuleResult>& results,
+                        const std::vector<FileProblem>& problems = {});
 std::string expect_junit(const std::vector<RuleResult>& results);
 
 }  // namespace epilogue::trace

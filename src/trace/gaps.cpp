@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "trace/kernel_name.h"
+#include "trace/print.h"
 #include "trace/steps.h"
 
 namespace epilogue::trace {
@@ -196,7 +197,7 @@ std::string gaps_json(const Trace& trace, int rows) {
         json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
     separator = ",\n  ";
   }
-  return text + "]}";
+  return fmt::format("{}],\n\"problems\":{}}}", text, problems_json(trace.problems));
 }
 
 }  // namespace epilogue::trace

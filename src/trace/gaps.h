@@ -28,6 +28,6 @@ std::vector<Gap> find_gaps(const Trace& trace, int most);
 std::vector<Gap> find_unexplained_gaps(const Trace& trace);
 
 std::string gaps_text(const Trace& trace, int rows);
-std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}]}
+std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}],"problems"}
 
 }  // namespace epilogue::trace

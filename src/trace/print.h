@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/format.h"
+#include "epilogue/trace.h"
 
 namespace epilogue::trace {
 
@@ -19,6 +20,12 @@ std::string json_array(const Rows& rows, const Print& print) {
   std::string text = "[";
   for (const auto& row : rows) text += (text.size() > 1 ? ",\n  " : "\n  ") + print(row);
   return text + "]";
+}
+
+inline std::string problems_json(const std::vector<Problem>& problems) {
+  return json_array(problems, [](const Problem& problem) {
+    return fmt::format(R"({{"what":{},"count":{}}})", json_quote(problem.what), problem.count);
+  });
 }
 
 // A titled table of at most `limit` rows (negative: all), and how many were left out; nothing without rows.

@@ -64,10 +64,7 @@ std::string one_json(const Summary& summary) {
       "\"problems\":{}}}",
       json_quote(summary.file), json_array(summary.steps, step_json), json_array(summary.ops.rows, op_json),
       json_array(summary.kernels, kernel_json), json_array(summary.copies, copy_json),
-      memory_json(summary.memory), launch_json(summary.launch),
-      json_array(summary.problems, [](const Problem& problem) {
-        return fmt::format(R"({{"what":{},"count":{}}})", json_quote(problem.what), problem.count);
-      }));
+      memory_json(summary.memory), launch_json(summary.launch), problems_json(summary.problems));
 }
 
 }  // namespace
