@@ -130,7 +130,7 @@ class Reader {
     return value;
   }
 
-  std::string source_name() {
+  std::string_view identifier() {
     size_t length = number();
     if (length > text_.size() - pos_) {
       complete_ = false;
@@ -138,7 +138,12 @@ class Reader {
     }
     std::string_view id = text_.substr(pos_, length);
     pos_ += length;
-    while (take('B')) source_name();  // ABI tags
+    return id;
+  }
+
+  std::string source_name() {
+    const std::string_view id = identifier();
+    while (take('B')) identifier();  // ABI tags
     if (id.starts_with("_GLOBAL__N_")) return "(anonymous namespace)";
     return std::string(id);
   }

@@ -54,6 +54,12 @@ TEST(Demangle, HostileDoublingIsBounded) {
   EXPECT_FALSE(demangle("_Z" + std::string(5000, 'P') + "i").complete);
 }
 
+TEST(Demangle, AnyNumberOfAbiTagsIsPassedOver) {
+  std::string tags;
+  for (int i = 0; i < 200000; ++i) tags += "B1t";
+  EXPECT_EQ(demangle("_Z1f" + tags + "i").text, "f");
+}
+
 TEST(Demangle, OrdinaryNamesAreNotMangled) { EXPECT_EQ(demangle("nvjet_sm90_tst").text, ""); }
 
 }  // namespace
