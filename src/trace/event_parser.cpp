@@ -1,8 +1,10 @@
 #include "trace/event_parser.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 
 #include "base/check.h"
 #include "trace/numbers.h"
@@ -79,7 +81,8 @@ template <class T>
 T number(std::string_view token, T otherwise = 0) {
   if (token.empty()) return otherwise;
   if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(parse_double(token).value_or(otherwise));
+    const std::optional<double> value = parse_double(token);
+    return value && std::abs(*value) <= std::numeric_limits<T>::max() ? static_cast<T>(*value) : otherwise;
   } else if constexpr (std::is_unsigned_v<T>) {
     return static_cast<T>(parse_uint(token).value_or(otherwise));
   } else {

@@ -39,5 +39,12 @@ TEST(EventParser, CountsSizesWhoseSumsOverflow) {
   EXPECT_EQ(trace.problems[0].what, "sizes too large to be true (read as 0)");
 }
 
+TEST(EventParser, NumbersBeyondAFloatAreAsIfTheyWereNotThere) {
+  const Trace trace = parse({R"({"ph":"X","cat":"gpu_memcpy","name":"c","pid":0,"tid":7,"ts":1,"dur":1,)"
+                             R"x("args":{"bytes":12,"memory bandwidth (GB/s)":1e300}})x"});
+  ASSERT_EQ(trace.copies.size(), 1u);
+  EXPECT_EQ(trace.copies[0].gb_per_s, 0);
+}
+
 }  // namespace
 }  // namespace epilogue::trace
