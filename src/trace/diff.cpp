@@ -68,6 +68,9 @@ class Collector {
     for (auto& [key, found] : found_) {
       found.side.calls_per_step =
           static_cast<double>(found.side.calls) / static_cast<double>(std::max<size_t>(1, steps_.size()));
+      if (const DiffKind kind = std::get<DiffKind>(key);
+          kind == DiffKind::kernel || kind == DiffKind::cpu_kernel)
+        collected.totals.kernel_names.insert(found.side.name);
       found.side.step_ns = Spread(std::move(found.step_ns));
       collected.sides.emplace(key, std::move(found.side));
     }

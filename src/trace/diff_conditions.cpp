@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -61,8 +63,7 @@ std::string more_memory(const Diff& diff, double share) {
 
 std::string new_kernels(const Diff& diff) {
   std::vector<std::string> names;
-  for (const DiffRow& row : diff.only_b)
-    if (row.kind == DiffKind::kernel || row.kind == DiffKind::cpu_kernel) names.push_back(row.b->name);
+  std::ranges::set_difference(diff.b.kernel_names, diff.a.kernel_names, std::back_inserter(names));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

@@ -207,6 +207,17 @@ TEST(Diff, FailsOnWhatItWasToldTo) {
     EXPECT_THROW(failed_conditions(fewer, {wrong}), Error) << wrong;
 }
 
+TEST(Diff, AnotherGridMakesNoNewKernel) {
+  const auto kernels = [](const std::vector<int32_t>& grids) {
+    Made made;
+    made.step(100);
+    for (size_t i = 0; i < grids.size(); ++i)
+      made.kernel("aten::mm", "k", static_cast<int64_t>(10 * i), 5, grids[i]);
+    return made.done();
+  };
+  EXPECT_THAT(failed_conditions(diff_traces(kernels({1}), kernels({1, 2})), {"new-kernels"}), IsEmpty());
+}
+
 TEST(Diff, ATraceWithoutStepsSaysSo) {
   const Diff diff = diff_traces(Trace{}, one_kernel_steps({5}));
   EXPECT_THAT(diff_sentence(diff), StartsWith("A marks no steps"));
