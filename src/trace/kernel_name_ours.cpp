@@ -6,6 +6,13 @@
 namespace epilogue::trace {
 namespace {
 
+bool is_pointwise(std::string_view word) {
+  constexpr std::string_view kWords[] = {"add",  "sub",   "mul",    "div",     "gelu", "silu",
+                                         "relu", "geglu", "swiglu", "sigmoid", "tanh", "pointwise"};
+  return std::ranges::find(kWords, word) != std::end(kWords);
+}
+
+// "" where no word of it is known.
 std::string op_of(std::string_view what) {
   if (contains(what, "gemv")) return "GEMV";
   for (std::string_view word : {"gemm", "matmul", "linear", "gated"})
@@ -13,7 +20,7 @@ std::string op_of(std::string_view what) {
   if (contains(what, "copy") || contains(what, "pack")) return "copy";
   if (contains(what, "fill")) return "fill";
   if (contains(what, "reduce") || contains(what, "sum")) return "reduction";
-  return "pointwise";
+  return std::ranges::any_of(split_words(what), is_pointwise) ? "pointwise" : "";
 }
 
 bool is_instruction_set(std::string_view word) {
