@@ -14,6 +14,22 @@ size_t display_width(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+// The bytes of the UTF-8 sequence that the text starts with; 0 when it starts with none.
+size_t sequence_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  const int lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  // The second byte tells overlong forms, surrogates and what is beyond U+10FFFF.
+  const int least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const int most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < least || byte(1) > most) return 0;
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  for (size_t i = 2; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
 std::string pad(const std::string& text, size_t width, bool right) {
   const std::string space(width > display_width(text) ? width - display_width(text) : 0, ' ');
   return right ? space + text : text + space;
@@ -37,8 +53,14 @@ std::string format_bytes(int64_t bytes) {
 
 std::string json_quote(const std::string& text) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    switch (c) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = sequence_length(std::string_view(text).substr(at));
+    if (length != 1) {
+      quoted += length == 0 ? "\\ufffd" : text.substr(at, length);
+      at += std::max<size_t>(1, length);
+      continue;
+    }
+    switch (const char c = text[at++]; c) {
       case '"':
         quoted += "\\\"";
         break;
@@ -59,6 +81,12 @@ std::string json_quote(const std::string& text) {
     }
   }
   return quoted + '"';
+}
+
+std::string_view utf8_prefix(std::string_view text, size_t size) {
+  if (size >= text.size()) return text;
+  for (int i = 0; i < 3 && size > 0 && (text[size] & 0xC0) == 0x80; ++i) --size;
+  return text.substr(0, size);
 }
 
 void TextTable::add_row(std::vector<std::string> cells) {

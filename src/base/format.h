@@ -3,13 +3,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace epilogue {
 
-std::string format_us(double us);                 // PyTorch's units: "12.340us", "1.234ms", "1.234s"
-std::string format_bytes(int64_t bytes);          // PyTorch's units: "0 B", "1.50 KB", "-6.75 MB"
-std::string json_quote(const std::string& text);  // with the quotes; control characters escaped
+std::string format_us(double us);         // PyTorch's units: "12.340us", "1.234ms", "1.234s"
+std::string format_bytes(int64_t bytes);  // PyTorch's units: "0 B", "1.50 KB", "-6.75 MB"
+// With the quotes; control characters escaped, what is no UTF-8 replaced by U+FFFD.
+std::string json_quote(const std::string& text);
+// At most `size` bytes, none of a code point that would be cut.
+std::string_view utf8_prefix(std::string_view text, size_t size);
 
 // A table with aligned columns: text to the left, numbers to the right.
 class TextTable {

@@ -17,6 +17,21 @@ TEST(Format, BytesUsePyTorchsUnits) {
   EXPECT_EQ(format_bytes(3 << 20), "3.00 MB");
 }
 
+TEST(Format, JsonStringsAreValidUtf8) {
+  EXPECT_EQ(json_quote("a\"\n\x01 \xC2\xB5 \xF0\x9F\x98\x80"),
+            "\"a\\\"\\n\\u0001 \xC2\xB5 \xF0\x9F\x98\x80\"");
+  EXPECT_EQ(json_quote("\xFF"), R"("\ufffd")");
+  EXPECT_EQ(json_quote("cut \xC2"), R"("cut \ufffd")");
+  EXPECT_EQ(json_quote("\xC0\x80"), R"("\ufffd\ufffd")");            // overlong
+  EXPECT_EQ(json_quote("\xED\xA0\x80"), R"("\ufffd\ufffd\ufffd")");  // a surrogate
+}
+
+TEST(Format, PrefixEndsBeforeACodePointItWouldCut) {
+  EXPECT_EQ(utf8_prefix("ab\xC2\xB5", 3), "ab");
+  EXPECT_EQ(utf8_prefix("ab\xC2\xB5", 4), "ab\xC2\xB5");
+  EXPECT_EQ(utf8_prefix("abc", 2), "ab");
+}
+
 TEST(Format, TableAlignsNumbersToTheRight) {
   TextTable table({{"Name", false}, {"Calls"}});
   table.add_row({"mm", "3"});

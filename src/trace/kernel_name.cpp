@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format.h"
 #include "trace/demangle.h"
 #include "trace/kernel_name_parse.h"
 
@@ -26,10 +27,9 @@ bool explain_any(std::string_view name, NameBuilder& out) {
          explain_cublas_cpp(cpp, out) || explain_ours(name, out);
 }
 
-std::string cut(std::string text) {
+std::string cut(const std::string& text) {
   if (text.size() <= kMaxShort) return text;
-  text.resize(kMaxShort - 3);
-  return text + "...";
+  return std::string(utf8_prefix(text, kMaxShort - 3)) + "...";
 }
 
 std::string join_known(std::initializer_list<std::string> parts) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "base/format.h"
+
 namespace epilogue::trace {
 namespace {
 
@@ -232,12 +234,12 @@ void NameBuilder::family(std::string vendor, std::string family, std::string_vie
 void NameBuilder::set(NameField field, std::string value, Certainty certainty, std::string_view token) {
   if (value.empty()) return;
   kernel_.fields[static_cast<size_t>(field)] = {std::move(value), certainty,
-                                                std::string(token.substr(0, 200))};
+                                                std::string(utf8_prefix(token, 200))};
 }
 
 void NameBuilder::feature(std::string text, Certainty certainty, std::string_view token) {
   if (kernel_.features.size() >= 64) return;
-  kernel_.features.push_back({std::move(text), certainty, std::string(token.substr(0, 200))});
+  kernel_.features.push_back({std::move(text), certainty, std::string(utf8_prefix(token, 200))});
 }
 
 }  // namespace epilogue::trace

@@ -103,6 +103,17 @@ TEST(KernelName, WordsWithoutAKnownMeaningAreListedAsSuch) {
   EXPECT_EQ(unknown, (std::vector<std::string>{"h", "bz", "coopA"}));
 }
 
+TEST(KernelName, OpOfOurNamesIsStatedOnlyByAKnownWord) {
+  EXPECT_EQ(explain_kernel("epilogue_gelu_mul_bf16").value(NameField::op), "pointwise");
+  EXPECT_EQ(explain_kernel("epilogue_softmax_bf16").value(NameField::op), "");
+  EXPECT_EQ(explain_kernel("ep_fused_rope_0").value(NameField::op), "");
+}
+
+TEST(ShortName, DoesNotCutACodePoint) {
+  const std::string brief = short_name(std::string(92, 'k') + "\xC2\xB5" + std::string(20, 'k'));
+  EXPECT_EQ(brief, std::string(92, 'k') + "...");
+}
+
 TEST(KernelName, TokensAreTheirPlaceInTheName) {
   const KernelName kernel =
       explain_kernel("cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_tn_align8");
