@@ -171,8 +171,9 @@ class Writer {
 
   void write_args(const Event& event, const Track& track) {
     if (event.external_id != 0)
-      out_.print("\"External id\": {}{}", event.external_id,
-                 event.kind == EventKind::gpu_user_annotation ? "" : ", ");
+      out_.print(
+          "\"External id\": {}{}", event.external_id,
+          event.kind == EventKind::gpu_user_annotation || event.kind == EventKind::overhead ? "" : ", ");
     switch (event.kind) {
       case EventKind::cpu_op:
         out_.print("\"Record function id\": 0, ");
@@ -206,6 +207,7 @@ class Writer {
                    event.correlation, track.process);
         break;
       case EventKind::gpu_user_annotation:
+      case EventKind::overhead:
         break;
       case EventKind::span:
         out_.print("\"Op count\": 0");
