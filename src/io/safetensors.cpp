@@ -132,6 +132,12 @@ class ReplacementFile {
 
 using NamedTensor = std::pair<std::string, Tensor>;
 
+// json_quote would replace what is no UTF-8, and the file would hold another name.
+std::string quoted(const std::string& text) {
+  EP_CHECK(simdjson::validate_utf8(text), "a tensor's name or the metadata is no UTF-8");
+  return json_quote(text);
+}
+
 // Contiguous, on the CPU, the widest elements first: each tensor is then aligned for its dtype.
 std::vector<NamedTensor> in_file_order(const std::map<std::string, Tensor>& tensors) {
   std::vector<NamedTensor> ordered;
@@ -151,20 +157,19 @@ std::string header_json(const std::vector<NamedTensor>& tensors,
   std::vector<std::string> members;
   if (!metadata.empty()) {
     std::vector<std::string> pairs;
-    for (const auto& [key, value] : metadata) pairs.push_back(json_quote(key) + ':' + json_quote(value));
+    for (const auto& [key, value] : metadata) pairs.push_back(quoted(key) + ':' + quoted(value));
     members.push_back(fmt::format(R"("__metadata__":{{{}}})", fmt::join(pairs, ",")));
   }
   uint64_t begin = 0;
   for (const auto& [name, tensor] : tensors) {
     const uint64_t end = begin + tensor.nbytes();
-    members.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                                  json_quote(name), safetensors::file_dtype_name(tensor.dtype()),
+    members.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", quoted(name),
+                                  safetensors::file_dtype_name(tensor.dtype()),
                                   fmt::join(tensor.sizes(), ","), begin, end));
     begin = end;
   }
   std::string json = fmt::format("{{{}}}", fmt::join(members, ","));
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  EP_CHECK(simdjson::validate_utf8(json), "a tensor's name or the metadata is no UTF-8");
   EP_CHECK(json.size() <= safetensors::kMaxHeaderBytes,
            "the header would take {} bytes; at most {} are allowed", json.size(),
            safetensors::kMaxHeaderBytes);

@@ -176,6 +176,10 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   EXPECT_THAT(saving("x", Tensor()), HasSubstr("tensor \"x\" is undefined"));
   EXPECT_THAT(saving("__metadata__", ones({1})), HasSubstr("cannot have the name __metadata__"));
   EXPECT_THAT(saving("\xff", ones({1})), HasSubstr("no UTF-8"));
+  EXPECT_THAT(error_of([&] {
+                save_safetensors(path("a"), {{"x", ones({1})}}, {{"key", "\xff"}});
+              }),
+              HasSubstr("no UTF-8"));
   EXPECT_EQ(files_in_folder(), 0u);
 }
 
