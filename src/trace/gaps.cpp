@@ -13,10 +13,6 @@
 namespace epilogue::trace {
 namespace {
 
-bool is_host_slice(EventKind kind) {
-  return kind == EventKind::cpu_op || kind == EventKind::user_annotation || is_runtime_call(kind);
-}
-
 class GapFinder {
  public:
   explicit GapFinder(const Trace& trace)

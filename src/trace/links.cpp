@@ -17,10 +17,6 @@ constexpr auto comes_before = [](const Event& a, const Event& b) {  // a lambda:
          std::tie(b.external_id, b.correlation, b.kind, b.name, b.track, b.detail);
 };
 
-bool is_host_slice(EventKind kind) {
-  return kind == EventKind::cpu_op || kind == EventKind::user_annotation || is_runtime_call(kind);
-}
-
 int64_t count_overlaps(const Trace& trace) {
   std::vector<std::vector<int64_t>> open(trace.tracks.size());  // ends of the slices around, per track
   int64_t overlaps = 0;

@@ -16,6 +16,9 @@ inline bool is_device_work(EventKind kind) {
 inline bool is_runtime_call(EventKind kind) {
   return kind == EventKind::cuda_runtime || kind == EventKind::cuda_driver;
 }
+inline bool is_host_slice(EventKind kind) {
+  return kind == EventKind::cpu_op || kind == EventKind::user_annotation || is_runtime_call(kind);
+}
 
 // Puts the events into the order Trace::events promises. The result does not depend on the order before: what
 // starts and ends together is ordered by its ids, since a parent's are lower.

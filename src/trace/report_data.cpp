@@ -13,6 +13,7 @@
 #include "trace/diff.h"
 #include "trace/kernel_name.h"
 #include "trace/links.h"
+#include "trace/steps.h"
 #include "trace/summary.h"
 
 namespace epilogue::trace {
@@ -52,8 +53,7 @@ std::string device_title(const Trace& trace) {
 // Where the trace's time begins on the page.
 int64_t origin_ns(const Trace& trace) {
   for (const Event& event : trace.events) {
-    if (event.kind == EventKind::user_annotation && trace.name(event).starts_with("ProfilerStep#"))
-      return event.start_ns;
+    if (is_step(trace, event)) return event.start_ns;
   }
   const auto first = std::ranges::find_if(trace.events, [](const Event& e) { return is_slice(e.kind); });
   return first == trace.events.end() ? 0 : first->start_ns;

@@ -15,10 +15,6 @@ double share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-bool is_step(const Trace& trace, const Event& event) {
-  return event.kind == EventKind::user_annotation && trace.name(event).starts_with("ProfilerStep#");
-}
-
 // Adds up the union of intervals that come in the order of their starts.
 struct Union {
   int64_t total = 0, end = INT64_MIN;

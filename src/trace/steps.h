@@ -33,6 +33,11 @@ struct Step {
   std::string reason() const;  // the numbers the regime was decided from
 };
 
+// Whether the event marks a step: the range ProfilerStep#N.
+inline bool is_step(const Trace& trace, const Event& event) {
+  return event.kind == EventKind::user_annotation && trace.name(event).starts_with("ProfilerStep#");
+}
+
 // In time order. `launches` is launching_calls(trace).
 std::vector<Step> find_steps(const Trace& trace, const std::vector<uint32_t>& launches);
 
