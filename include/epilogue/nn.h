@@ -40,6 +40,7 @@ Mode mode_from_name(const std::string& name);  // throws Error that lists the mo
 struct MlpOptions {
   Act act = Act::gelu_tanh;
   bool bias = false;
+  Mode mode = Mode::eager;
   TensorOptions tensor{};
   uint64_t seed = 0;
 };
@@ -53,6 +54,7 @@ class Mlp {
 
   Linear fc1, fc2;
   Act act;
+  Mode mode;  // may be set at any time between calls
 };
 
 // down_proj(act(gate_proj(x)) * up_proj(x))
@@ -64,6 +66,7 @@ class GatedMlp {
 
   Linear gate_proj, up_proj, down_proj;
   Act act;
+  Mode mode;  // may be set at any time between calls
 };
 
 // Fills parameters from a safetensors file whose names are `prefix` + the layer's own. Every parameter must

@@ -34,5 +34,7 @@ Tensor silu_mul(const Tensor& gate, const Tensor& up);
 
 // The activation by its name's value; Act::none returns x itself.
 Tensor activation(const Tensor& x, Act act);
+// activation(gate, act) * up, by one kernel where an op has the pair: gelu_mul and silu_mul; two otherwise.
+Tensor activation_mul(const Tensor& gate, const Tensor& up, Act act);
 
 }  // namespace epilogue

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "epilogue/device.h"
 #include "epilogue/memory.h"
 #include "epilogue/tensor.h"
 #include "op/op.h"
@@ -35,6 +36,35 @@ struct Implementation {
   KernelRan (*run)(const KernelCall& call);
 };
 
+// What device.h's Stream, Event and Graph stand on. Handles are the device's own; "current" is the calling
+// thread's.
+class DeviceQueues {
+ public:
+  virtual ~DeviceQueues() = default;
+
+  virtual void* make_stream() = 0;
+  virtual void destroy_stream(void* stream) = 0;
+  virtual void* current_stream() = 0;
+  virtual void set_current_stream(void* stream) = 0;
+  virtual void synchronize_stream(void* stream) = 0;
+
+  virtual void* make_event() = 0;
+  virtual void destroy_event(void* event) = 0;
+  virtual void record_event(void* event) = 0;  // on the current stream
+  virtual void wait_event(void* event) = 0;    // the current stream waits
+  virtual void synchronize_event(void* event) = 0;
+  virtual double elapsed_us(void* from, void* to) = 0;
+
+  // Records what the calling thread launches instead of running it, until end_capture gives the graph, or
+  // null when `broken` (the recording is thrown away).
+  virtual void begin_capture() = 0;
+  virtual void* end_capture(bool broken) = 0;
+  virtual void replay(void* graph) = 0;  // on the current stream
+  virtual void destroy_graph(void* graph) = 0;
+
+  virtual detail::StorageRef allocate_pinned(size_t bytes) = 0;  // host memory that copies run from at once
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -42,13 +72,17 @@ class Backend {
   // A storage of at least `bytes` bytes, 64-byte aligned. Throws Error with the numbers when there is no
   // memory.
   virtual detail::StorageRef allocate(size_t bytes) = 0;
-  // Device-to-device, host-to-device or the reverse; both sides contiguous.
+  // Device-to-device, host-to-device or the reverse; both sides contiguous. Ordered after what was launched
+  // before; the host's side may be used again when it returns, unless that is pinned memory.
   virtual void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) = 0;
   virtual std::span<const Implementation> implementations() const = 0;
   virtual void synchronize() = 0;
   virtual MemoryStats memory_stats() const = 0;
   virtual void reset_peak_memory() = 0;
   virtual void empty_cache() = 0;
+  virtual DeviceInfo info() const = 0;
+  // The queues of a device that has them; null where a call has ended when it returns.
+  virtual DeviceQueues* queues() { return nullptr; }
 
   // The first implementation that accepts; throws Error with every refusal when none does.
   const Implementation& find(const KernelCall& call) const;
@@ -61,5 +95,6 @@ class Backend {
 };
 
 Backend& backend_for(Device device);  // throws Error when the device is not there, saying why
+Backend& cpu_backend();
 
 }  // namespace epilogue

@@ -15,6 +15,9 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA", "highest instruction set for CPU kernels: scalar, avx2, avx512; default: the machine's"},
+    {"EPILOGUE_CACHE_DIR", "where tuned choices and compiled kernels are kept; default: ~/.cache/epilogue"},
+    {"EPILOGUE_CUDA_MODULE",
+     "the CUDA module to load, or 'none'; default: libepilogue_cuda.so beside libepilogue"},
 }};
 
 bool has_word(std::string_view list, std::string_view word) {

@@ -45,16 +45,18 @@ Act act_in_name(const std::string& path) {
   fail("{}: the name does not tell the activation; expected gated_mlp_<act>_<dtype>.safetensors", path);
 }
 
-Tensor run_layer(const SafetensorsFile& file, const std::string& path, Device device) {
+Tensor run_layer(const SafetensorsFile& file, const std::string& path, nn::Mode mode, Device device) {
   const Tensor x = tensor_of(file, "x", path).to(device);
   const TensorOptions options{x.dtype(), device};
   if (file.tensors.contains("gate_proj.weight")) {
     const Tensor& gate = tensor_of(file, "gate_proj.weight", path);
     EP_CHECK(gate.dim() == 2, "{}: expected a gate_proj.weight of [hidden, dim], got {}", path,
              gate.sizes().to_string());
-    nn::GatedMlp layer(
-        gate.size(1), gate.size(0),
-        {.act = act_in_name(path), .bias = file.tensors.contains("gate_proj.bias"), .tensor = options});
+    nn::GatedMlp layer(gate.size(1), gate.size(0),
+                       {.act = act_in_name(path),
+                        .bias = file.tensors.contains("gate_proj.bias"),
+                        .mode = mode,
+                        .tensor = options});
     nn::load_parameters(layer.named_parameters(), path);
     return layer.forward(x);
   }
@@ -67,7 +69,6 @@ Tensor run_layer(const SafetensorsFile& file, const std::string& path, Device de
 }
 
 Verified verify(const std::string& path, nn::Mode mode, Device device) {
-  EP_CHECK(mode == nn::Mode::eager, "mode {} is not in this build", nn::mode_name(mode));
   const SafetensorsFile file = load_safetensors(path);
   const Tensor& reference = tensor_of(file, "y_f64", path);
   const Tensor& peer = tensor_of(file, "y_torch", path);
@@ -76,7 +77,7 @@ Verified verify(const std::string& path, nn::Mode mode, Device device) {
   const double peer_error = largest_difference(peer, reference);
   EP_CHECK(std::isfinite(peer_error), "{}: y_torch is off by {}, so nothing could be compared with it", path,
            peer_error);
-  const Tensor y = run_layer(file, path, device);
+  const Tensor y = run_layer(file, path, mode, device);
   EP_CHECK(y.sizes() == reference.sizes(), "{}: the layer gives {}, y_f64 is {}", path, y.sizes().to_string(),
            reference.sizes().to_string());
   // Allowed: twice what PyTorch's own result is off by in that dtype, plus 1e-6.

@@ -157,11 +157,11 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
 }
 
 Workload make_workload(const Problem& problem, nn::Mode mode) {
-  EP_CHECK(mode == nn::Mode::eager, "mode {} is not in this build", nn::mode_name(mode));
   const TensorOptions options{problem.dtype, problem.device};
   if (problem.kind == ProblemKind::mlp) {
     const Tensor x = randn({problem.batch, problem.seq, problem.dim}, 42, options);
-    const nn::MlpOptions mlp{.act = problem.act, .bias = problem.bias, .tensor = options, .seed = 1};
+    const nn::MlpOptions mlp{
+        .act = problem.act, .bias = problem.bias, .mode = mode, .tensor = options, .seed = 1};
     if (problem.gated) {
       auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
       return {[layer](const Tensor& in) { return layer->forward(in); }, x};

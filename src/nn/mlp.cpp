@@ -36,14 +36,15 @@ Mode mode_from_name(const std::string& name) {
 }
 
 std::span<const Mode> available_modes() {
-  static constexpr Mode kModes[] = {Mode::eager};
+  static constexpr Mode kModes[] = {Mode::eager, Mode::tuned};
   return kModes;
 }
 
 Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
     : fc1(dim, hidden, linear_options(options, 0)),
       fc2(hidden, dim, linear_options(options, 1)),
-      act(options.act) {}
+      act(options.act),
+      mode(options.mode) {}
 
 Tensor Mlp::forward(const Tensor& x) const { return fc2.forward(activation(fc1.forward(x), act)); }
 
@@ -57,12 +58,14 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
     : gate_proj(dim, hidden, linear_options(options, 0)),
       up_proj(dim, hidden, linear_options(options, 1)),
       down_proj(hidden, dim, linear_options(options, 2)),
-      act(options.act) {}
+      act(options.act),
+      mode(options.mode) {}
 
 Tensor GatedMlp::forward(const Tensor& x) const {
   const Tensor gate = gate_proj.forward(x);
   const Tensor up = up_proj.forward(x);
-  return down_proj.forward(mul(activation(gate, act), up));
+  return down_proj.forward(mode == Mode::tuned ? activation_mul(gate, up, act)
+                                               : mul(activation(gate, act), up));
 }
 
 NamedParameters GatedMlp::named_parameters(const std::string& prefix) {

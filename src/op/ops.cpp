@@ -59,6 +59,21 @@ Tensor activation(const Tensor& x, Act act) {
   fail("activation {} is not known", static_cast<int>(act));
 }
 
+Tensor activation_mul(const Tensor& gate, const Tensor& up, Act act) {
+  switch (act) {
+    case Act::silu:
+      return silu_mul(gate, up);
+    case Act::gelu_tanh:
+      return gelu_mul(gate, up, GeluApproximate::tanh);
+    case Act::gelu:
+      return gelu_mul(gate, up, GeluApproximate::none);
+    case Act::none:
+    case Act::relu:
+      break;
+  }
+  return mul(activation(gate, act), up);
+}
+
 Tensor Tensor::t() const { return unary(Op::t, *this); }
 Tensor Tensor::transpose(int dim0, int dim1) const {
   return unary(Op::transpose, *this, {.numbers = {dim0, dim1}});

@@ -4,11 +4,14 @@
 #include <array>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "backend/cpu/allocator.h"
+#include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/pointwise.h"
-#include "base/check.h"
+#include "base/threads.h"
 #include "profile/event.h"
 
 namespace epilogue {
@@ -48,6 +51,7 @@ class CpuBackend final : public Backend {
   MemoryStats memory_stats() const override { return Allocator::instance().stats(); }
   void reset_peak_memory() override { Allocator::instance().reset_peak(); }
   void empty_cache() override { Allocator::instance().empty_cache(); }
+  DeviceInfo info() const override;
 
  protected:
   void run(const Implementation& implementation, const KernelCall& call) override {
@@ -60,13 +64,15 @@ class CpuBackend final : public Backend {
   }
 };
 
+DeviceInfo CpuBackend::info() const {
+  return {.name = fmt::format("CPU, {}", isa_name()), .processors = core_count()};
+}
+
 }  // namespace
 }  // namespace cpu
 
-Backend& backend_for(Device device) {
+Backend& cpu_backend() {
   static auto* cpu = new cpu::CpuBackend;  // outlives the tensors of static objects
-  EP_CHECK(device.type == DeviceType::cpu, "device {} is not there: this build has no CUDA backend",
-           device_name(device));
   return *cpu;
 }
 
