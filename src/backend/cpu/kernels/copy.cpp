@@ -90,7 +90,7 @@ CopyKernel copy_kernel(DType from, DType to) {
 KernelRan run_copy(const KernelCall& call) {
   const std::span<const Tensor> source = call.inputs.last(1);
   const CopyKernel kernel = copy_kernel(source[0].dtype(), call.output.dtype());
-  return {kernel.name, StridedLoop::over(call.output, source).run(kernel.row)};
+  return {kernel.name, run_rows(StridedLoop::over(call.output, source), kernel.row)};
 }
 
 KernelRan run_fill(const KernelCall& call) {
@@ -102,7 +102,7 @@ KernelRan run_fill(const KernelCall& call) {
   StridedLoop loop = StridedLoop::over(call.output, {});
   loop.operands = 2;
   loop.operand[1] = {.data = element, .element_size = loop.operand[0].element_size, .strides = {}};
-  return {kNames[static_cast<size_t>(dtype)], loop.run(copy_kernel(dtype, dtype).row)};
+  return {kNames[static_cast<size_t>(dtype)], run_rows(loop, copy_kernel(dtype, dtype).row)};
 }
 
 }  // namespace epilogue::cpu

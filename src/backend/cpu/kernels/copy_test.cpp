@@ -43,7 +43,7 @@ TEST_P(CopyIsa, AnyLayoutOfAnyPairAgreesWithANaiveIndexer) {
         data.for_each_element([&](const auto& at) { write_element(from, at[1], normal(random)); });
         StridedLoop loop = data.loop;
         loop.collapse();
-        loop.run(copy_kernel(from, to).row);
+        run_rows(loop, copy_kernel(from, to).row);
         data.for_each_element([&](const auto& at) {
           char expected[8];
           write_element(to, expected, read_element(from, at[1]));
@@ -63,7 +63,7 @@ TEST_P(CopyIsa, ATransposeMovesEveryElement) {
   loop.operand[0] = {reinterpret_cast<char*>(out.data()), 4, {4, 4 * rows}};
   loop.operand[1] = {reinterpret_cast<char*>(in.data()), 4, {4 * columns, 4}};
   loop.collapse();
-  loop.run(copy_kernel(DType::f32, DType::f32).row);
+  run_rows(loop, copy_kernel(DType::f32, DType::f32).row);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) ASSERT_EQ(out[c * rows + r], in[r * columns + c]);
 }

@@ -13,7 +13,9 @@ namespace epilogue::cpu::HWY_NAMESPACE {
 
 using ::erfc;
 using ::exp;
+#define EPILOGUE_FN
 #include "op/activation-inl.h"
+#undef EPILOGUE_FN
 
 struct Add {
   template <class T>
@@ -106,33 +108,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace epilogue::cpu {
-namespace {
-
 HWY_EXPORT(find_kernel);
-
-Pointwise function_of(Op op, const Attrs& attrs) {
-  const bool tanh = attrs.approximate == GeluApproximate::tanh;
-  switch (op) {
-    case Op::add:
-      return Pointwise::add;
-    case Op::mul:
-      return Pointwise::mul;
-    case Op::relu:
-      return Pointwise::relu;
-    case Op::silu:
-      return Pointwise::silu;
-    case Op::gelu:
-      return tanh ? Pointwise::gelu_tanh : Pointwise::gelu;
-    case Op::silu_mul:
-      return Pointwise::silu_mul;
-    case Op::gelu_mul:
-      return tanh ? Pointwise::gelu_tanh_mul : Pointwise::gelu_mul;
-    default:
-      fail("run_pointwise: {} is not pointwise", op_row(op).name);
-  }
-}
-
-}  // namespace
 
 PointwiseKernel pointwise_kernel(Pointwise function, DType dtype) {
   apply_isa_cap();
@@ -141,9 +117,9 @@ PointwiseKernel pointwise_kernel(Pointwise function, DType dtype) {
 
 KernelRan run_pointwise(const KernelCall& call) {
   const DType dtype = call.output.dtype();
-  const PointwiseKernel kernel = pointwise_kernel(function_of(call.op, call.attrs), dtype);
+  const PointwiseKernel kernel = pointwise_kernel(pointwise_function(call.op, call.attrs), dtype);
   EP_CHECK(kernel.row, "{}: expected a floating dtype, got {}", op_row(call.op).name, dtype_name(dtype));
-  return {kernel.name, StridedLoop::over(call.output, call.inputs).run(kernel.row)};
+  return {kernel.name, run_rows(StridedLoop::over(call.output, call.inputs), kernel.row)};
 }
 
 }  // namespace epilogue::cpu

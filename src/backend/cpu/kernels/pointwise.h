@@ -5,21 +5,9 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/strided_loop.h"
+#include "backend/pointwise_function.h"
 
 namespace epilogue::cpu {
-
-enum class Pointwise : uint8_t {
-  add,
-  mul,
-  relu,
-  silu,
-  gelu_tanh,
-  gelu,
-  silu_mul,
-  gelu_tanh_mul,
-  gelu_mul,
-  count
-};
 
 struct PointwiseKernel {
   const char* name;  // "pointwise_gelu_tanh_avx512_f32"

@@ -108,7 +108,7 @@ TEST_P(PointwiseIsa, AnyLayoutAgreesWithANaiveIndexer) {
       const auto before = data.memory;
       StridedLoop loop = data.loop;
       loop.collapse();
-      loop.run(pointwise_kernel(function, dtype).row);
+      run_rows(loop, pointwise_kernel(function, dtype).row);
       data.for_each_element([&](const auto& at) {
         const double x = read_element(dtype, at[1]), y = read_element(dtype, at[2]);
         const double expected = static_cast<double>(reference(function, x, y));
@@ -204,7 +204,7 @@ TEST_P(PointwiseIsa, BitsDoNotDependOnTheThreadCount) {
   const auto run = [&](std::vector<float>& out, int threads) {
     set_thread_count(threads);
     loop.operand[0].data = reinterpret_cast<char*>(out.data());
-    return loop.run(pointwise_kernel(Pointwise::gelu, DType::f32).row);
+    return run_rows(loop, pointwise_kernel(Pointwise::gelu, DType::f32).row);
   };
   EXPECT_EQ(run(one, 1), 1);
   for (const int threads : {2, 3, 7}) {

@@ -1,41 +1,17 @@
-// The iteration that pointwise and copy kernels share: any strides and broadcasts, turned into calls of a row
-// kernel over elements that lie side by side, on as many threads as the size deserves.
+// A strided loop turned into calls of a row kernel over elements that lie side by side, on as many threads as
+// the size deserves.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 
-#include "epilogue/tensor.h"
+#include "backend/strided_loop.h"
 
 namespace epilogue::cpu {
 
 // out[i] = f(a[i], b[i]) for n elements; kernels of one input ignore b. Any n, aligned to the element alone.
 using RowKernel = void (*)(void* out, const void* a, const void* b, int64_t n);
 
-// Where an operand begins and how many bytes apart its neighbours lie along each dimension (0: broadcast).
-struct LoopOperand {
-  char* data = nullptr;
-  int element_size = 0;
-  std::array<int64_t, kMaxDims> strides{};
-};
-
-// Operand 0 is the output; its elements are distinct. Dimensions are innermost first, and minimal: none of
-// size 1, none that two neighbours could share, the output's smallest stride first.
-struct StridedLoop {
-  static constexpr int kMaxOperands = 3;
-
-  int dims = 0, operands = 0;
-  std::array<int64_t, kMaxDims> sizes{};
-  std::array<LoopOperand, kMaxOperands> operand{};
-
-  // The inputs broadcast to the output's shape. Counts as a write to the output.
-  static StridedLoop over(Tensor& output, std::span<const Tensor> inputs);
-  // Brings the dimensions, given innermost first, to their minimal form.
-  void collapse();
-  int64_t numel() const;
-  // Returns how many threads ran. The result does not depend on it.
-  int run(RowKernel kernel) const;
-};
+// Returns how many threads ran. The result does not depend on it.
+int run_rows(const StridedLoop& loop, RowKernel kernel);
 
 }  // namespace epilogue::cpu
