@@ -12,7 +12,8 @@ namespace epilogue {
 // The largest absolute difference; infinite where a number stands against a NaN or the shapes differ.
 inline double max_error(const Tensor& found, const Tensor& expected) {
   if (found.sizes() != expected.sizes()) return std::numeric_limits<double>::infinity();
-  const Tensor a = found.to(DType::f64).contiguous(), b = expected.to(DType::f64).contiguous();
+  const Tensor a = found.to(Device{}).to(DType::f64).contiguous();
+  const Tensor b = expected.to(Device{}).to(DType::f64).contiguous();
   double worst = 0;
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a.data<double>()[i], y = b.data<double>()[i];

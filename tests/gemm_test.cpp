@@ -5,6 +5,7 @@
 
 #include "base/threads.h"
 #include "close.h"
+#include "devices.h"
 #include "epilogue/nn.h"
 #include "epilogue/ops.h"
 
@@ -25,22 +26,29 @@ double allowed(DType dtype, int64_t k) {
 struct Case {
   int64_t m, n, k;
   DType dtype;
+  Device device;
 };
 
 void PrintTo(const Case& c, std::ostream* os) {
-  *os << dtype_name(c.dtype) << " " << c.m << "x" << c.n << "x" << c.k;
+  *os << device_name(c.device) << " " << dtype_name(c.dtype) << " " << c.m << "x" << c.n << "x" << c.k;
 }
 
-class Gemm : public testing::TestWithParam<Case> {};
+class Gemm : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not_here(GetParam().device); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 TEST_P(Gemm, MatchesFloat64InEveryLayout) {
-  const auto [m, n, k, dtype] = GetParam();
+  const auto [m, n, k, dtype, device] = GetParam();
   const double bound = allowed(dtype, k);
-  const Tensor a = randn({m, k}, 1).to(dtype), b = randn({k, n}, 2).to(dtype), row = randn({n}, 3).to(dtype);
-  const Tensor full_bias = randn({m, n}, 4).to(dtype), column = randn({m, 1}, 5).to(dtype);
+  const TensorOptions options{dtype, device};
+  const Tensor a = randn({m, k}, 1, options), b = randn({k, n}, 2, options), row = randn({n}, 3, options);
+  const Tensor full_bias = randn({m, n}, 4, options), column = randn({m, 1}, 5, options);
   const Tensor expected = mm(a.to(DType::f64), b.to(DType::f64));
   const Tensor a_columns = a.t().contiguous().t(), b_columns = b.t().contiguous().t();
-  const Tensor a_sliced = randn({m, 2 * k}, 6).to(dtype).slice(1, 0, 2 * k, 2);
+  const Tensor a_sliced = randn({m, 2 * k}, 6, options).slice(1, 0, 2 * k, 2);
   for (const Tensor& left : {a, a_columns})
     for (const Tensor& right : {b, b_columns}) {
       EXPECT_LE(max_error(mm(left, right), expected), bound);
@@ -54,9 +62,10 @@ TEST_P(Gemm, MatchesFloat64InEveryLayout) {
 }
 
 TEST_P(Gemm, PackedWeightGivesWhatThePlainOneGives) {
-  const auto [m, n, k, dtype] = GetParam();
-  const Tensor x = randn({m, k}, 1).to(dtype), bias = randn({n}, 3).to(dtype);
-  Tensor weight = randn({n, k}, 2).to(dtype);
+  const auto [m, n, k, dtype, device] = GetParam();
+  const TensorOptions options{dtype, device};
+  const Tensor x = randn({m, k}, 1, options), bias = randn({n}, 3, options);
+  Tensor weight = randn({n, k}, 2, options);
   const Tensor expected = add(mm(x.to(DType::f64), weight.to(DType::f64).t()), bias.to(DType::f64));
   weight.set_parameter();
   for (int again = 0; again < 2; ++again)
@@ -69,24 +78,32 @@ TEST_P(Gemm, PackedWeightGivesWhatThePlainOneGives) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
-    for (const auto [m, n, k] : {std::array{1, 64, 32},
-                                 {1, 1, 1},
-                                 {2, 3, 5},
-                                 {17, 80, 48},
-                                 {64, 1, 100},
-                                 {1, 100, 64},
-                                 {130, 70, 33},
-                                 {128, 256, 64},
-                                 {300, 65, 129},
-                                 {515, 96, 64}})
-      all.push_back({m, n, k, dtype});
+  for (const Device device : {kCpu, kCuda})
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
+      for (const auto [m, n, k] : {std::array{1, 64, 32},
+                                   {1, 1, 1},
+                                   {2, 3, 5},
+                                   {17, 80, 48},
+                                   {64, 1, 100},
+                                   {1, 100, 64},
+                                   {130, 70, 33},
+                                   {128, 256, 64},
+                                   {300, 65, 129},
+                                   {515, 96, 64}})
+        all.push_back({m, n, k, dtype, device});
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Gemm, testing::ValuesIn(cases()));
 
-TEST(GemmEmpty, SizesOfZeroGiveEmptyOrBias) {
+class GemmShapes : public OnDevice {};
+INSTANTIATE_ON_EVERY_DEVICE(GemmShapes);
+
+TEST_P(GemmShapes, SizesOfZeroGiveEmptyOrBias) {
+  const TensorOptions there{DType::f32, GetParam()};
+  const auto zeros = [&](const Dims& sizes) { return epilogue::zeros(sizes, there); };
+  const auto empty = [&](const Dims& sizes) { return epilogue::empty(sizes, there); };
+  const auto randn = [&](const Dims& sizes, uint64_t seed) { return epilogue::randn(sizes, seed, there); };
   const Tensor bias = randn({3}, 1);
   EXPECT_EQ(mm(zeros({0, 4}), zeros({4, 3})).sizes(), (Dims{0, 3}));
   EXPECT_EQ(mm(zeros({2, 4}), zeros({4, 0})).sizes(), (Dims{2, 0}));
@@ -98,8 +115,11 @@ TEST(GemmEmpty, SizesOfZeroGiveEmptyOrBias) {
   EXPECT_EQ(max_error(matmul(empty({2, 3, 0}), empty({0, 5})), zeros({2, 3, 5})), 0);
 }
 
-TEST(Matmul, FollowsPyTorchsShapes) {
-  const auto shape = [](const Dims& a, const Dims& b) { return matmul(randn(a, 1), randn(b, 2)).sizes(); };
+TEST_P(GemmShapes, MatmulFollowsPyTorchs) {
+  const auto randn = [&](const Dims& sizes, uint64_t seed) {
+    return epilogue::randn(sizes, seed, {DType::f32, GetParam()});
+  };
+  const auto shape = [&](const Dims& a, const Dims& b) { return matmul(randn(a, 1), randn(b, 2)).sizes(); };
   EXPECT_EQ(shape({4}, {4}), (Dims{}));
   EXPECT_EQ(shape({4}, {4, 5}), (Dims{5}));
   EXPECT_EQ(shape({3, 4}, {4}), (Dims{3}));

@@ -15,6 +15,11 @@ struct MemoryStats {
   int64_t reserved = 0, peak_reserved = 0;
   int64_t allocations = 0, frees = 0;
   int64_t packed_weights = 0;  // packed copies of parameters, part of allocated
+  // Of a device with queues. Active is what is allocated or freed but still in use by a stream; an inactive
+  // split is free but part of a larger piece that is not: the memory that fragmentation costs.
+  int64_t active = 0, inactive_split = 0;
+  int64_t retries = 0;        // allocations that had to empty the cache first
+  int64_t out_of_memory = 0;  // those that failed even so
 };
 
 MemoryStats memory_stats(Device device = {});

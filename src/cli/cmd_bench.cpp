@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/machine.h"
 #include "cli/measure.h"
+#include "cli/measure_device.h"
 #include "cli/output.h"
 #include "cli/problem.h"
 #include "epilogue/profiler.h"
@@ -21,6 +23,7 @@ struct Row {
   Problem problem;
   nn::Mode mode;
   Timing timing;
+  std::optional<DeviceTiming> device;  // of a device with queues; `timing` is its graph time then
   double of_ceiling = 0;
   int kernels = 0;
   std::string implementation;  // the kernels, in the order they first ran
@@ -32,6 +35,7 @@ void see_kernels(const Workload& workload, Row& row) {
   Profiler profiler;
   profiler.start();
   workload.forward(workload.x);
+  synchronize(row.problem.device);
   profiler.stop();
   std::set<std::string_view> seen;
   for (const trace::Event& event : profiler.trace().events) {
@@ -43,61 +47,100 @@ void see_kernels(const Workload& workload, Row& row) {
   }
 }
 
+double ceiling_gflops(const Problem& problem) {
+  return problem.device.type == DeviceType::cuda ? device_gflops(problem.device, problem.dtype)
+                                                 : cpu::peak_gflops(problem.dtype);
+}
+
 Row bench(const Problem& problem, nn::Mode mode, double min_time) {
   const Workload workload = make_workload(problem, mode);
   Row row{.problem = problem, .mode = mode};
-  row.timing = measure([&] { workload.forward(workload.x); }, min_time);
-  row.of_ceiling = row.gflops() / cpu::peak_gflops(problem.dtype);
+  if (problem.device.type == DeviceType::cuda) {
+    row.device = measure_on_device(problem, mode, min_time);
+    row.timing = row.device->graph;
+  } else {
+    row.timing = measure([&] { workload.forward(workload.x); }, min_time);
+  }
+  row.of_ceiling = row.gflops() / ceiling_gflops(problem);
   see_kernels(workload, row);
   return row;
 }
 
+std::string device_json(const Row& r) {
+  if (!r.device) return "";
+  return fmt::format(R"("stream_us":{:.3f},"wall_us":{:.3f},"wall_p95_us":{:.3f},"rotated_sets":{},)",
+                     r.device->stream.median_us, r.device->wall.median_us, r.device->wall.p95_us,
+                     r.device->sets);
+}
+
+std::string row_json(const Row& r) {
+  return fmt::format(
+      R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
+      R"("min_us":{:.3f},"p95_us":{:.3f},{}"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},"kernels":{},"implementation":{}}})",
+      kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
+      dtype_name(r.problem.dtype), device_name(r.problem.device), nn::mode_name(r.mode), r.timing.median_us,
+      r.timing.min_us, r.timing.p95_us, device_json(r), r.timing.calls, r.gflops(), r.of_ceiling, r.kernels,
+      json_quote(r.implementation));
+}
+
+std::string ceilings_json(const Problem& problem) {
+  if (problem.device.type == DeviceType::cuda)
+    return fmt::format(R"({{"gflops":{:.1f},"copy_gbs":{:.1f}}})",
+                       device_gflops(problem.device, problem.dtype), device_copy_gbs(problem.device));
+  return fmt::format(R"({{"gflops":{:.1f},"amx_bf16_gflops":{:.1f},"copy_gbs":{:.1f}}})",
+                     cpu::peak_fma_gflops(), cpu::peak_amx_bf16_gflops(), cpu::copy_bandwidth_gbs());
+}
+
 std::string to_json(const std::vector<Row>& rows) {
   std::vector<std::string> texts;
-  for (const Row& r : rows)
-    texts.push_back(fmt::format(
-        R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
-        R"("min_us":{:.3f},"p95_us":{:.3f},"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},"kernels":{},"implementation":{}}})",
-        kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
-        dtype_name(r.problem.dtype), device_name(r.problem.device), nn::mode_name(r.mode), r.timing.median_us,
-        r.timing.min_us, r.timing.p95_us, r.timing.calls, r.gflops(), r.of_ceiling, r.kernels,
-        json_quote(r.implementation)));
+  for (const Row& r : rows) texts.push_back(row_json(r));
   const cpu::PackingCost packing = cpu::packing_cost();
   return fmt::format(
-      R"({{"machine":{},"ceilings":{{"gflops":{:.1f},"amx_bf16_gflops":{:.1f},"copy_gbs":{:.1f}}},)"
-      R"("packing":{{"weights":{},"bytes":{},"ms":{:.3f}}},"rows":[{}]}})"
+      R"({{"machine":{},"ceilings":{},"packing":{{"weights":{},"bytes":{},"ms":{:.3f}}},"rows":[{}]}})"
       "\n",
-      machine_json(), cpu::peak_fma_gflops(), cpu::peak_amx_bf16_gflops(), cpu::copy_bandwidth_gbs(),
-      packing.weights, packing.bytes, packing.seconds * 1e3, fmt::join(texts, ","));
+      machine_json(), ceilings_json(rows.front().problem), packing.weights, packing.bytes,
+      packing.seconds * 1e3, fmt::join(texts, ","));
+}
+
+std::string ceilings_text(const Problem& problem) {
+  if (problem.device.type == DeviceType::cuda)
+    return fmt::format(
+        "Times are the device's own, from graphs over inputs and weights that rotate past its cache; stream: "
+        "calls queued one behind the other; wall: a call and its synchronisation.\n"
+        "Ceilings measured in this run: {:.0f} TFLOP/s, copy {:.2f} TB/s.\n",
+        device_gflops(problem.device, problem.dtype) / 1e3, device_copy_gbs(problem.device) / 1e3);
+  const cpu::PackingCost packing = cpu::packing_cost();
+  return fmt::format(
+      "Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s. Packed {} weights ({}) once, in "
+      "{}.\n",
+      cpu::peak_gflops(problem.dtype), cpu::copy_bandwidth_gbs(), packing.weights,
+      format_bytes(packing.bytes), format_us(packing.seconds * 1e6));
 }
 
 std::string to_table(const std::vector<Row>& rows) {
-  TextTable table({{"M"},
-                   {"dim"},
-                   {"hidden"},
-                   {"act", false},
-                   {"dtype", false},
-                   {"mode", false},
-                   {"median"},
-                   {"min"},
-                   {"p95"},
-                   {"GFLOP/s"},
-                   {"of peak"},
-                   {"kernels"},
-                   {"implementation", false}});
-  for (const Row& r : rows)
-    table.add_row({std::to_string(r.problem.rows()), std::to_string(r.problem.dim),
-                   std::to_string(r.problem.hidden), act_name(r.problem.act), dtype_name(r.problem.dtype),
-                   nn::mode_name(r.mode), format_us(r.timing.median_us), format_us(r.timing.min_us),
-                   format_us(r.timing.p95_us), fmt::format("{:.1f}", r.gflops()),
-                   fmt::format("{:.0f}%", r.of_ceiling * 100), std::to_string(r.kernels), r.implementation});
-  const cpu::PackingCost packing = cpu::packing_cost();
-  return table.to_string() + fmt::format(
-                                 "Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s. Packed {} "
-                                 "weights ({}) once, in {}.\n",
-                                 cpu::peak_gflops(rows.front().problem.dtype), cpu::copy_bandwidth_gbs(),
-                                 packing.weights, format_bytes(packing.bytes),
-                                 format_us(packing.seconds * 1e6));
+  const bool device = rows.front().device.has_value();
+  std::vector<TextTable::Column> columns{{"M"},          {"dim"},          {"hidden"},
+                                         {"act", false}, {"dtype", false}, {"mode", false},
+                                         {"median"},     {"min"},          {"p95"}};
+  if (device) columns.insert(columns.end(), {{"stream"}, {"wall"}});
+  columns.insert(columns.end(), {{"GFLOP/s"}, {"of peak"}, {"kernels"}, {"implementation", false}});
+  TextTable table(columns);
+  for (const Row& r : rows) {
+    std::vector<std::string> cells{
+        std::to_string(r.problem.rows()), std::to_string(r.problem.dim), std::to_string(r.problem.hidden),
+        act_name(r.problem.act),          dtype_name(r.problem.dtype),   nn::mode_name(r.mode),
+        format_us(r.timing.median_us),    format_us(r.timing.min_us),    format_us(r.timing.p95_us)};
+    if (device) {
+      cells.push_back(format_us(r.device->stream.median_us));
+      cells.push_back(format_us(r.device->wall.median_us));
+    }
+    cells.push_back(fmt::format("{:.1f}", r.gflops()));
+    cells.push_back(fmt::format("{:.0f}%", r.of_ceiling * 100));
+    cells.push_back(std::to_string(r.kernels));
+    cells.push_back(r.implementation);
+    table.add_row(cells);
+  }
+  return table.to_string() + ceilings_text(rows.front().problem);
 }
 
 struct Options {

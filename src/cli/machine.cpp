@@ -5,12 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
+#include "base/cache_dir.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "base/threads.h"
+#include "epilogue/device.h"
 
 namespace epilogue::cli {
 namespace {
@@ -22,13 +23,19 @@ std::string cpu_model() {
   return "unknown";
 }
 
-std::string cuda_state() {
-  try {
-    backend_for({DeviceType::cuda, 0});
-    return "present";
-  } catch (const Error& error) {
-    return error.what();
+// A line for each CUDA device, or why there is none.
+std::vector<std::string> cuda_devices() {
+  const int count = device_count(DeviceType::cuda);
+  if (count == 0) return {"not here: " + why_no_devices(DeviceType::cuda)};
+  std::vector<std::string> lines;
+  for (int i = 0; i < count; ++i) {
+    const DeviceInfo info = device_info({DeviceType::cuda, static_cast<int8_t>(i)});
+    std::string line = fmt::format("{}, {} multiprocessors, {}, compute capability {}", info.name,
+                                   info.processors, format_bytes(info.memory_bytes), info.capability);
+    for (const auto& [name, version] : info.libraries) line += fmt::format(", {} {}", name, version);
+    lines.push_back(line);
   }
+  return lines;
 }
 
 }  // namespace
@@ -37,7 +44,7 @@ std::string machine_json() {
   return fmt::format(
       R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"cuda":{}}})",
       EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), thread_count(), cpu::isa_name(),
-      cpu::onednn_version(), cpu::onednn_isa(), cpu::has_native_bf16(), json_quote(cuda_state()));
+      cpu::onednn_version(), cpu::onednn_isa(), cpu::has_native_bf16(), json_quote(cuda_devices().front()));
 }
 
 std::string machine_text() {
@@ -49,7 +56,9 @@ std::string machine_text() {
   table.add_row({"pointwise kernels", cpu::isa_name()});
   table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), cpu::onednn_isa())});
   table.add_row({"bf16 products", cpu::has_native_bf16() ? "by the processor" : "in f32, rounded once"});
-  table.add_row({"cuda", cuda_state()});
+  for (const std::string& line : cuda_devices()) table.add_row({"cuda", line});
+  const std::string cache = cache_dir();
+  table.add_row({"cache", cache.empty() ? "none: there is no home folder" : cache});
   for (size_t i = 0; i < static_cast<size_t>(EnvVar::count); ++i) {
     const EnvRow& row = env_row(static_cast<EnvVar>(i));
     const std::string value = env_text(static_cast<EnvVar>(i));

@@ -20,6 +20,12 @@ Tensor run_to_device(const Tensor& source, const Inferred& out) {
   return moved;
 }
 
+// A copy between devices that needs neither converting nor striding.
+bool moves_whole(const Tensor& to, const Tensor& from) {
+  return to.dtype() == from.dtype() && to.sizes() == from.sizes() && to.is_contiguous() &&
+         from.is_contiguous();
+}
+
 bool overlaps_elsewhere(const Tensor& to, const Tensor& from) {
   return to.shares_storage_with(from) && !(to.offset() == from.offset() && to.strides() == from.strides());
 }
@@ -28,6 +34,12 @@ Tensor run_in_place(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
   Tensor output = inputs[0];
   if (output.numel() == 0) return output;
   if (op == Op::copy_ && inputs[1].device() != output.device()) {
+    if (moves_whole(output, inputs[1])) {
+      const Device worker = output.device().type == DeviceType::cpu ? inputs[1].device() : output.device();
+      backend_for(worker).copy_bytes(output.mutable_data(), output.device(), inputs[1].data(),
+                                     inputs[1].device(), output.nbytes());
+      return output;
+    }
     const Attrs there{.dtype = output.dtype(), .device = output.device()};
     const Tensor moved[] = {output, dispatch(Op::to, inputs.subspan(1, 1), there)};
     return run_in_place(op, moved, attrs);

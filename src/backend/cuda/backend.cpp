@@ -1,0 +1,247 @@
+// The CUDA backend: its ordered implementation list, its queues, and the module's entry.
+#include <array>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/gemm.h"
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/module.h"
+#include "base/check.h"
+
+namespace epilogue::cuda {
+namespace {
+
+template <OpClass kClass>
+bool serves_class(Op op) {
+  return op_row(op).op_class == kClass;
+}
+
+const char* never(const KernelCall&) { return nullptr; }
+
+constexpr std::array kImplementations{
+    Implementation{"gemm_cublaslt", serves_class<OpClass::gemm>, refuse_gemm_cublaslt, run_gemm_cublaslt},
+    Implementation{"gemm_reference", serves_class<OpClass::gemm>, never, run_gemm_reference},
+    Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
+    Implementation{"fill", [](Op op) { return op == Op::fill_; }, never, run_fill},
+    Implementation{"copy", serves_class<OpClass::copy>, never, run_copy},
+};
+
+class CudaBackend final : public Backend, public DeviceQueues {
+ public:
+  explicit CudaBackend(int index) : device_(cuda_device(index)) {}
+
+  detail::StorageRef allocate(size_t bytes) override { return device_.allocate(bytes); }
+  void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) override;
+  std::span<const Implementation> implementations() const override { return kImplementations; }
+  void synchronize() override;
+  MemoryStats memory_stats() const override { return device_.allocator().stats(); }
+  void reset_peak_memory() override { device_.allocator().reset_peak(); }
+  void empty_cache() override;
+  DeviceInfo info() const override { return device_.info(); }
+  DeviceQueues* queues() override { return this; }
+
+  void* make_stream() override;
+  void destroy_stream(void* stream) override;
+  void* current_stream() override { return device_.stream(); }
+  void set_current_stream(void* stream) override { device_.set_stream(static_cast<cudaStream_t>(stream)); }
+  void synchronize_stream(void* stream) override;
+  void* make_event() override;
+  void destroy_event(void* event) override { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+  void record_event(void* event) override;
+  void wait_event(void* event) override;
+  void synchronize_event(void* event) override;
+  double elapsed_us(void* from, void* to) override;
+  void begin_capture() override;
+  void* end_capture(bool broken) override;
+  void replay(void* graph) override;
+  void destroy_graph(void* graph) override;
+  detail::StorageRef allocate_pinned(size_t bytes) override;
+
+ protected:
+  void run(const Implementation& implementation, const KernelCall& call) override;
+
+ private:
+  void note_use(const Storage* storage);
+  CudaDevice& device_;
+  std::mutex idle_streams_mutex_;
+  std::vector<cudaStream_t> idle_streams_;
+};
+
+// The kernel's event comes from the driver (profile/cupti.cpp), which sees what the libraries launch too.
+void CudaBackend::run(const Implementation& implementation, const KernelCall& call) {
+  device_.make_current();
+  for (const Tensor& input : call.inputs) note_use(input.storage());
+  note_use(call.output.storage());
+  try {
+    implementation.run(call);
+  } catch (const Error& error) {
+    fail("{} by {}: {}", op_row(call.op).name, implementation.name, error.what());
+  }
+}
+
+void CudaBackend::note_use(const Storage* storage) {
+  device_.allocator().use_on(storage, device_.stream());
+  Capture* recording = device_.capture();
+  if (!recording || device_.allocator().pool_of(storage) == recording->pool) return;
+  auto* shared = const_cast<Storage*>(storage);
+  shared->references.fetch_add(1, std::memory_order_relaxed);
+  recording->kept.emplace_back(shared);
+}
+
+void CudaBackend::copy_bytes(void* to, Device to_device, const void* from, Device, size_t bytes) {
+  device_.make_current();
+  EP_CHECK(!device_.capture() || to_device.type == DeviceType::cuda,
+           "a value was read while a graph was being captured; read it after replay()");
+  EP_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device_.stream()));
+  if (to_device.type == DeviceType::cuda) return;  // pageable sources are staged before the call returns
+  cudaPointerAttributes host{};
+  EP_CUDA(cudaPointerGetAttributes(&host, to));
+  if (host.type == cudaMemoryTypeUnregistered) EP_CUDA(cudaStreamSynchronize(device_.stream()));
+}
+
+void CudaBackend::synchronize() {
+  device_.make_current();
+  EP_CHECK(!device_.capture(), "synchronize: a graph is being captured on this thread");
+  EP_CUDA(cudaDeviceSynchronize());
+}
+
+void CudaBackend::empty_cache() {
+  device_.make_current();
+  device_.allocator().empty_cache();
+}
+
+// Streams are kept for the next one who asks: blocks and scratch memory belong to them.
+void* CudaBackend::make_stream() {
+  device_.make_current();
+  {
+    const std::lock_guard lock(idle_streams_mutex_);
+    if (!idle_streams_.empty()) {
+      cudaStream_t stream = idle_streams_.back();
+      idle_streams_.pop_back();
+      return stream;
+    }
+  }
+  cudaStream_t stream = nullptr;
+  EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+void CudaBackend::destroy_stream(void* stream) {
+  const std::lock_guard lock(idle_streams_mutex_);
+  idle_streams_.push_back(static_cast<cudaStream_t>(stream));
+}
+
+void CudaBackend::synchronize_stream(void* stream) {
+  EP_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
+}
+
+void* CudaBackend::make_event() {
+  device_.make_current();
+  cudaEvent_t event = nullptr;
+  EP_CUDA(cudaEventCreate(&event));
+  return event;
+}
+
+void CudaBackend::record_event(void* event) {
+  EP_CUDA(cudaEventRecord(static_cast<cudaEvent_t>(event), device_.stream()));
+}
+
+void CudaBackend::wait_event(void* event) {
+  EP_CUDA(cudaStreamWaitEvent(device_.stream(), static_cast<cudaEvent_t>(event), 0));
+}
+
+void CudaBackend::synchronize_event(void* event) {
+  EP_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+}
+
+double CudaBackend::elapsed_us(void* from, void* to) {
+  float milliseconds = 0;
+  EP_CUDA(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)));
+  return static_cast<double>(milliseconds) * 1e3;
+}
+
+void CudaBackend::begin_capture() {
+  EP_CHECK(!device_.capture(), "Graph::capture: a graph is being captured on this thread already");
+  auto capture = std::make_unique<Capture>();
+  capture->stream = device_.stream();
+  EP_CUDA(cudaStreamBeginCapture(capture->stream, cudaStreamCaptureModeThreadLocal));
+  capture->pool = device_.allocator().make_pool();
+  device_.set_capture(capture.release());
+}
+
+void* CudaBackend::end_capture(bool broken) {
+  auto graph = std::make_unique<ReplayableGraph>();
+  {
+    const std::unique_ptr<Capture> capture(device_.capture());
+    device_.set_capture(nullptr);
+    graph->capture = std::move(*capture);
+  }
+  cudaGraph_t recorded = nullptr;
+  cudaError_t error = cudaStreamEndCapture(graph->capture.stream, &recorded);
+  if (error == cudaSuccess && !broken) error = cudaGraphInstantiate(&graph->exec, recorded, 0);
+  if (recorded) cudaGraphDestroy(recorded);
+  if (broken || error != cudaSuccess) {
+    cudaGetLastError();
+    destroy_graph(graph.release());
+    if (broken) return nullptr;
+    check_cuda("cudaStreamEndCapture", error);
+  }
+  return graph.release();
+}
+
+void CudaBackend::replay(void* graph) {
+  device_.make_current();
+  EP_CUDA(cudaGraphLaunch(static_cast<ReplayableGraph*>(graph)->exec, device_.stream()));
+}
+
+void CudaBackend::destroy_graph(void* handle) {
+  const std::unique_ptr<ReplayableGraph> graph(static_cast<ReplayableGraph*>(handle));
+  if (graph->exec) {
+    cudaDeviceSynchronize();  // a replay may be under way on any stream
+    cudaGraphExecDestroy(graph->exec);
+  }
+  Pool* pool = graph->capture.pool;
+  graph->capture = {};
+  device_.allocator().retire_pool(pool);
+}
+
+detail::StorageRef CudaBackend::allocate_pinned(size_t bytes) {
+  device_.make_current();
+  void* data = nullptr;
+  EP_CUDA(cudaMallocHost(&data, bytes > 0 ? bytes : 1));
+  return storage_over(data, bytes, {}, [](void* host) {
+    cudaDeviceSynchronize();  // a copy may still be under way
+    cudaFreeHost(host);
+  });
+}
+
+BackendModule describe_module() {
+  BackendModule module{.version = kBackendModuleVersion,
+                       .device_count = 0,
+                       .why_none = "",
+                       .backend = [](int index) -> Backend& {
+                         static std::array<std::once_flag, 64> once;
+                         static std::array<CudaBackend*, 64> backends{};
+                         const auto at = static_cast<size_t>(index);
+                         std::call_once(once[at], [&] { backends[at] = new CudaBackend(index); });
+                         return *backends[at];
+                       }};
+  const cudaError_t error = cudaGetDeviceCount(&module.device_count);
+  if (error != cudaSuccess) {
+    module.device_count = 0;
+    module.why_none =
+        fmt::format("cudaGetDeviceCount: {}, {}", cudaGetErrorName(error), cudaGetErrorString(error));
+  } else if (module.device_count == 0) {
+    module.why_none = "the driver shows no CUDA device";
+  }
+  module.device_count = std::min(module.device_count, 64);
+  return module;
+}
+
+}  // namespace
+}  // namespace epilogue::cuda
+
+extern "C" __attribute__((visibility("default"))) const epilogue::BackendModule* epilogue_backend_module() {
+  static const epilogue::BackendModule module = epilogue::cuda::describe_module();
+  return &module;
+}

@@ -1,0 +1,89 @@
+#include "backend/cuda/device.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "backend/cuda/check.h"
+
+namespace epilogue::cuda {
+namespace {
+
+constexpr int kMostDevices = 64;
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends for Hopper
+
+struct ThreadState {
+  cudaStream_t stream = nullptr;  // null: the default stream
+  Capture* capture = nullptr;
+};
+thread_local std::array<ThreadState, kMostDevices> thread_state;
+thread_local int thread_device = -1;
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index) : index_(index), allocator_(index) {
+  make_current();
+  EP_CUDA(cudaGetDeviceProperties(&properties_, index));
+  EP_CUDA(cublasLtCreate(&cublaslt_));
+}
+
+void CudaDevice::make_current() const {
+  if (thread_device == index_) return;
+  EP_CUDA(cudaSetDevice(index_));
+  thread_device = index_;
+}
+
+cudaStream_t CudaDevice::stream() const { return thread_state[static_cast<size_t>(index_)].stream; }
+void CudaDevice::set_stream(cudaStream_t stream) {
+  thread_state[static_cast<size_t>(index_)].stream = stream;
+}
+Capture* CudaDevice::capture() const { return thread_state[static_cast<size_t>(index_)].capture; }
+void CudaDevice::set_capture(Capture* capture) {
+  thread_state[static_cast<size_t>(index_)].capture = capture;
+}
+
+detail::StorageRef CudaDevice::allocate(size_t bytes) {
+  make_current();
+  const Capture* recording = capture();
+  return allocator_.allocate(bytes, stream(), recording ? recording->pool : allocator_.shared_pool());
+}
+
+Workspace CudaDevice::workspace() {
+  if (Capture* recording = capture()) {
+    if (!recording->workspace.get()) recording->workspace = allocate(kWorkspaceBytes);
+    return {recording->workspace.get()->data, kWorkspaceBytes};
+  }
+  const std::lock_guard lock(workspaces_mutex_);
+  detail::StorageRef& kept = workspaces_[stream()];
+  if (!kept.get()) kept = allocate(kWorkspaceBytes);
+  return {kept.get()->data, kWorkspaceBytes};
+}
+
+DeviceInfo CudaDevice::info() const {
+  int driver = 0, runtime = 0;
+  EP_CUDA(cudaDriverGetVersion(&driver));
+  EP_CUDA(cudaRuntimeGetVersion(&runtime));
+  const size_t lt = cublasLtGetVersion();
+  return {.name = properties_.name,
+          .processors = properties_.multiProcessorCount,
+          .memory_bytes = static_cast<int64_t>(properties_.totalGlobalMem),
+          .cache_bytes = properties_.l2CacheSize,
+          .capability = fmt::format("{}.{}", properties_.major, properties_.minor),
+          .libraries = {{"driver", version_text(driver)},
+                        {"runtime", version_text(runtime)},
+                        {"cuBLASLt", fmt::format("{}.{}.{}", lt / 10000, lt % 10000 / 100, lt % 100)}}};
+}
+
+CudaDevice& cuda_device(int index) {
+  static std::array<std::once_flag, kMostDevices> once;
+  static std::array<CudaDevice*, kMostDevices> devices{};
+  const auto at = static_cast<size_t>(index);
+  std::call_once(once[at], [&] { devices[at] = new CudaDevice(index); });
+  return *devices[at];
+}
+
+CudaDevice& device_of(const Tensor& tensor) { return cuda_device(tensor.device().index); }
+
+}  // namespace epilogue::cuda

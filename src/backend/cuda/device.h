@@ -1,0 +1,68 @@
+// One CUDA device: its streams, its memory, and what a recording thread has under way.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/allocator.h"
+#include "epilogue/device.h"
+
+namespace epilogue::cuda {
+
+// What a thread records into a graph: the memory it takes on the way, and the tensors from outside that the
+// graph will read and write at every replay.
+struct Capture {
+  cudaStream_t stream = nullptr;
+  Pool* pool = nullptr;
+  std::vector<detail::StorageRef> kept;
+  detail::StorageRef workspace;  // the GEMM library's: its own, since replays run beside eager calls
+};
+
+// A captured graph, ready to be launched.
+struct ReplayableGraph {
+  cudaGraphExec_t exec = nullptr;
+  Capture capture;
+};
+
+// Scratch memory for a GEMM on the current stream.
+struct Workspace {
+  void* data;
+  size_t bytes;
+};
+
+class CudaDevice {
+ public:
+  explicit CudaDevice(int index);
+
+  void make_current() const;  // on the calling thread
+  cudaStream_t stream() const;
+  void set_stream(cudaStream_t stream);
+  Capture* capture() const;
+  void set_capture(Capture* capture);
+
+  detail::StorageRef allocate(size_t bytes);  // for work on the current stream
+  Workspace workspace();
+  Allocator& allocator() { return allocator_; }
+  cublasLtHandle_t cublaslt() const { return cublaslt_; }
+  const cudaDeviceProp& properties() const { return properties_; }
+  int index() const { return index_; }
+  DeviceInfo info() const;
+
+ private:
+  const int index_;
+  cudaDeviceProp properties_{};
+  cublasLtHandle_t cublaslt_ = nullptr;
+  Allocator allocator_;
+  std::mutex workspaces_mutex_;
+  std::unordered_map<cudaStream_t, detail::StorageRef> workspaces_;
+};
+
+CudaDevice& cuda_device(int index);  // made at the first call, lives for the process
+CudaDevice& device_of(const Tensor& tensor);
+
+}  // namespace epilogue::cuda

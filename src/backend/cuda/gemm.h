@@ -1,0 +1,13 @@
+// Matrix products on CUDA: by cuBLASLt, the quickest of its heuristics found by timing, and by a plain kernel
+// for what cuBLASLt does not take.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace epilogue::cuda {
+
+const char* refuse_gemm_cublaslt(const KernelCall& call);
+KernelRan run_gemm_cublaslt(const KernelCall& call);
+KernelRan run_gemm_reference(const KernelCall& call);  // any strides, dtype and bias; slow
+
+}  // namespace epilogue::cuda

@@ -1,0 +1,132 @@
+#include "backend/cuda/gemm_choices.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <sys/file.h>
+
+namespace epilogue::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFormat = "epilogue gemm choices 1";
+constexpr size_t kMostChoices = 8192;
+
+// FNV-1a: notices damage, which is all that is asked of it.
+uint64_t hash(std::string_view text) {
+  uint64_t h = 0xcbf29ce484222325;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return h;
+}
+
+std::string path_in(const std::string& folder, const std::string& origin) {
+  return folder.empty() ? "" : fmt::format("{}/gemm_{:016x}.tsv", folder, hash(origin));
+}
+
+// Held by writers; a machine that crashes gives it back.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : file_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (file_ >= 0) flock(file_, LOCK_EX);
+  }
+  ~FileLock() {
+    if (file_ >= 0) close(file_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int file_;
+};
+
+}  // namespace
+
+std::string choice_line(const GemmKey& key, const cublasLtMatmulAlgo_t& algo) {
+  std::string line =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k, key.batch, key.a_ld,
+                  key.b_ld, key.bias_ld, key.a_stride, key.b_stride, static_cast<int>(key.dtype),
+                  int{key.a_columns}, int{key.b_columns}, int{key.tf32}, static_cast<int>(key.bias),
+                  static_cast<int>(key.act), key.alignment);
+  for (const uint64_t word : algo.data) line += fmt::format(" {:x}", word);
+  return line + fmt::format(" {:x}", hash(line));
+}
+
+std::optional<std::pair<GemmKey, cublasLtMatmulAlgo_t>> parse_choice_line(const std::string& line) {
+  const size_t end = line.find_last_of(' ');
+  if (end == std::string::npos || fmt::format("{:x}", hash(line.substr(0, end))) != line.substr(end + 1))
+    return {};
+  std::istringstream words(line);
+  GemmKey key;
+  cublasLtMatmulAlgo_t algo{};
+  int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, bias = 0, act = 0, alignment = 0;
+  words >> key.m >> key.n >> key.k >> key.batch >> key.a_ld >> key.b_ld >> key.bias_ld >> key.a_stride >>
+      key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> bias >> act >> alignment;
+  for (uint64_t& word : algo.data) words >> std::hex >> word;
+  if (!words) return {};
+  key.dtype = static_cast<DType>(dtype);
+  key.a_columns = a_columns != 0;
+  key.b_columns = b_columns != 0;
+  key.tf32 = tf32 != 0;
+  key.bias = static_cast<GemmBias>(bias);
+  key.act = static_cast<Act>(act);
+  key.alignment = static_cast<uint8_t>(alignment);
+  return {{key, algo}};
+}
+
+GemmChoices::GemmChoices(std::string folder, std::string origin)
+    : path_(path_in(folder, origin)), origin_(std::move(origin)), table_(read_file()) {}
+
+std::optional<cublasLtMatmulAlgo_t> GemmChoices::find(const GemmKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = table_.find(key);
+  return found == table_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void GemmChoices::keep(const GemmKey& key, const cublasLtMatmulAlgo_t& algo) {
+  const std::lock_guard lock(mutex_);
+  table_[key] = algo;
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::create_directories(fs::path(path_).parent_path(), ignored);
+  const FileLock file_lock(path_ + ".lock");
+  table_.merge(read_file());
+  write_file(table_);
+}
+
+GemmChoices::Table GemmChoices::read_file() const {
+  Table table;
+  if (path_.empty()) return table;
+  std::ifstream file(path_);
+  std::string line;
+  if (!std::getline(file, line) || line != kFormat || !std::getline(file, line) || line != origin_)
+    return table;
+  while (table.size() < kMostChoices && std::getline(file, line))
+    if (const auto choice = parse_choice_line(line)) table.insert(*choice);
+  return table;
+}
+
+void GemmChoices::write_file(const Table& table) const {
+  const std::string temporary = fmt::format("{}.{}", path_, getpid());
+  {
+    std::ofstream file(temporary);
+    file << kFormat << '\n' << origin_ << '\n';
+    for (const auto& [key, algo] : table) file << choice_line(key, algo) << '\n';
+    if (!file.flush()) {
+      file.close();
+      unlink(temporary.c_str());
+      return;
+    }
+  }
+  std::error_code error;
+  fs::rename(temporary, path_, error);
+  if (error) unlink(temporary.c_str());
+}
+
+}  // namespace epilogue::cuda

@@ -1,0 +1,42 @@
+// Which algorithm of cuBLASLt was the quickest for a problem, remembered in the process and on disk.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <cublasLt.h>
+
+#include "backend/cuda/gemm_problem.h"
+
+namespace epilogue::cuda {
+
+// A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache
+// folder, first line what they are, then a line for each problem that ends in its own checksum. Lines that
+// are damaged or of another origin are passed over, and gone when the file is next written. Writers take a
+// lock, merge what others wrote, and rename a whole file into place. A folder that cannot be written costs
+// the memory between runs, nothing else.
+class GemmChoices {
+ public:
+  // `origin` names device, driver and library; `folder` "" keeps nothing on disk.
+  GemmChoices(std::string folder, std::string origin);
+
+  std::optional<cublasLtMatmulAlgo_t> find(const GemmKey& key);
+  void keep(const GemmKey& key, const cublasLtMatmulAlgo_t& algo);
+
+ private:
+  using Table = std::map<GemmKey, cublasLtMatmulAlgo_t>;
+  Table read_file() const;
+  void write_file(const Table& table) const;
+
+  const std::string path_, origin_;
+  std::mutex mutex_;
+  Table table_;
+};
+
+// A line of the file without its end, and back; nothing for a damaged one.
+std::string choice_line(const GemmKey& key, const cublasLtMatmulAlgo_t& algo);
+std::optional<std::pair<GemmKey, cublasLtMatmulAlgo_t>> parse_choice_line(const std::string& line);
+
+}  // namespace epilogue::cuda

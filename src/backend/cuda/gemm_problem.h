@@ -1,0 +1,42 @@
+// A matrix product as cuBLASLt sees it. cuBLASLt stores columns side by side, we store rows: it computes the
+// transposed product, with our second operand first, and no operand is moved.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace epilogue::cuda {
+
+enum class GemmBias : uint8_t { none, row, matrix };  // row: added to every row, in the epilogue
+
+// What the choice of an algorithm depends on, and nothing else: the key it is remembered by.
+struct GemmKey {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  int64_t a_ld = 0, b_ld = 0, bias_ld = 0;  // of our operands, in elements
+  int64_t a_stride = 0, b_stride = 0;       // between the matrices of a batch
+  DType dtype = DType::f32;
+  bool a_columns = false, b_columns = false;  // stored column by column
+  bool tf32 = false;
+  GemmBias bias = GemmBias::none;
+  Act act = Act::none;
+  uint8_t alignment = 16;  // bytes, the least of all operands'; larger ones count as 16
+
+  auto operator<=>(const GemmKey&) const = default;
+  std::string to_string() const;
+};
+
+struct GemmProblem {
+  GemmKey key;
+  const void *a = nullptr, *b = nullptr, *bias = nullptr;
+  void* c = nullptr;
+  Tensor bias_copy;  // holds the memory of `bias` where it had to be laid out
+};
+
+// Null, or why these operands fit no BLAS layout.
+const char* refuse_layout(const KernelCall& call);
+GemmProblem gemm_problem(const KernelCall& call);
+
+}  // namespace epilogue::cuda

@@ -1,0 +1,116 @@
+// add, mul and the activations, alone and times a gate's partner: one kernel for every shape.
+#include "backend/cuda/check.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/kernels/activation.cuh"
+#include "backend/cuda/kernels/elementwise.cuh"
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/pointwise_function.h"
+
+namespace epilogue::cuda {
+namespace {
+
+template <class In>
+__device__ typename Element<In>::Computed computed(In value) {
+  return typename Element<In>::Computed(widen(value));
+}
+
+struct Add {
+  template <class Out, class In>
+  __device__ Out apply(In a, In b) const {
+    if constexpr (std::is_integral_v<In>)
+      return static_cast<Out>(static_cast<std::make_unsigned_t<In>>(a) +
+                              static_cast<std::make_unsigned_t<In>>(b));
+    else
+      return narrow<Out>(widen(a) + widen(b));
+  }
+};
+
+struct Mul {
+  template <class Out, class In>
+  __device__ Out apply(In a, In b) const {
+    if constexpr (std::is_integral_v<In>)
+      return static_cast<Out>(static_cast<std::make_unsigned_t<In>>(a) *
+                              static_cast<std::make_unsigned_t<In>>(b));
+    else
+      return narrow<Out>(widen(a) * widen(b));
+  }
+};
+
+#define EPILOGUE_ACTIVATION(Name, function)                    \
+  struct Name {                                                \
+    template <class Out, class In>                             \
+    __device__ Out apply(In a, In) const {                     \
+      return narrow<Out>(function(computed(a)));               \
+    }                                                          \
+  };                                                           \
+  struct Name##Mul {                                           \
+    template <class Out, class In>                             \
+    __device__ Out apply(In a, In b) const {                   \
+      return narrow<Out>(function(computed(a)) * computed(b)); \
+    }                                                          \
+  };
+EPILOGUE_ACTIVATION(Relu, relu)
+EPILOGUE_ACTIVATION(Silu, silu)
+EPILOGUE_ACTIVATION(GeluTanh, gelu_tanh)
+EPILOGUE_ACTIVATION(Gelu, gelu)
+#undef EPILOGUE_ACTIVATION
+
+template <class F, int kInputs>
+cudaError_t launch_floating(DType dtype, const StridedLoop& loop, cudaStream_t stream) {
+  switch (dtype) {
+    case DType::f32:
+      return launch_elementwise<F, float, float, kInputs>({}, loop, stream);
+    case DType::bf16:
+      return launch_elementwise<F, __nv_bfloat16, __nv_bfloat16, kInputs>({}, loop, stream);
+    case DType::f16:
+      return launch_elementwise<F, __half, __half, kInputs>({}, loop, stream);
+    case DType::f64:
+      return launch_elementwise<F, double, double, kInputs>({}, loop, stream);
+    default:
+      return cudaErrorInvalidValue;  // infer.cpp lets no integer come this far
+  }
+}
+
+template <class F>
+cudaError_t launch_number(DType dtype, const StridedLoop& loop, cudaStream_t stream) {
+  if (dtype == DType::i32) return launch_elementwise<F, int32_t, int32_t, 2>({}, loop, stream);
+  if (dtype == DType::i64) return launch_elementwise<F, int64_t, int64_t, 2>({}, loop, stream);
+  return launch_floating<F, 2>(dtype, loop, stream);
+}
+
+cudaError_t launch(Pointwise function, DType dtype, const StridedLoop& loop, cudaStream_t stream) {
+  switch (function) {
+    case Pointwise::add:
+      return launch_number<Add>(dtype, loop, stream);
+    case Pointwise::mul:
+      return launch_number<Mul>(dtype, loop, stream);
+    case Pointwise::relu:
+      return launch_floating<Relu, 1>(dtype, loop, stream);
+    case Pointwise::silu:
+      return launch_floating<Silu, 1>(dtype, loop, stream);
+    case Pointwise::gelu_tanh:
+      return launch_floating<GeluTanh, 1>(dtype, loop, stream);
+    case Pointwise::gelu:
+      return launch_floating<Gelu, 1>(dtype, loop, stream);
+    case Pointwise::silu_mul:
+      return launch_floating<SiluMul, 2>(dtype, loop, stream);
+    case Pointwise::gelu_tanh_mul:
+      return launch_floating<GeluTanhMul, 2>(dtype, loop, stream);
+    case Pointwise::gelu_mul:
+      return launch_floating<GeluMul, 2>(dtype, loop, stream);
+    case Pointwise::count:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace
+
+KernelRan run_pointwise(const KernelCall& call) {
+  const Pointwise function = pointwise_function(call.op, call.attrs);
+  const StridedLoop loop = StridedLoop::over(call.output, call.inputs);
+  EP_CUDA(launch(function, call.output.dtype(), loop, device_of(call.output).stream()));
+  return {"pointwise"};
+}
+
+}  // namespace epilogue::cuda
