@@ -76,12 +76,16 @@ bool amx_granted() {
 // Four accumulators fed by two tiles of A and two of B: what a GEMM's inner loop does at best. Returns the
 // operations of a round.
 __attribute__((target("amx-tile,amx-bf16"))) double multiply_tiles(int64_t rounds) {
-  struct alignas(64) {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } config;
-  alignas(64) uint8_t zeros[1024] = {};
+  // Both in static memory: GCC's intrinsics do not say that they read it, so a local's contents might never
+  // be written, and a configuration of garbage is a fault.
+  struct Configuration {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  };
+  alignas(64) static const Configuration config{
+      .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+  alignas(64) static const uint8_t zeros[1024] = {};
   _tile_loadconfig(&config);
   _tile_zero(0);
   _tile_zero(1);

@@ -1,0 +1,133 @@
+// What a call costs its caller on a GPU: the first one, new batch sizes, a synchronised call, one replayed as
+// a graph, one that is profiled. Prints a table, or JSON with --json. bench/peers/torch_calls.py is PyTorch's
+// side.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "epilogue/device.h"
+#include "epilogue/nn.h"
+#include "epilogue/profiler.h"
+
+namespace {
+
+using namespace epilogue;
+using Clock = std::chrono::steady_clock;
+
+const Device kDevice{DeviceType::cuda, 0};
+const TensorOptions kOptions{DType::bf16, kDevice};
+
+double us_of(const std::function<void()>& call) {
+  const auto start = Clock::now();
+  call();
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double median_us(const std::function<void()>& call, int calls = 300) {
+  std::vector<double> us;
+  for (int i = 0; i < calls; ++i) us.push_back(us_of(call));
+  std::sort(us.begin(), us.end());
+  return us[us.size() / 2];
+}
+
+struct Result {
+  std::string name;
+  double value;
+};
+
+// (64, 1024, 4096): where the host's time counts.
+void measure_walls(nn::Mode mode, std::vector<Result>& results) {
+  const std::string prefix = nn::mode_name(mode);
+  const nn::GatedMlp layer(1024, 4096, {.mode = mode, .tensor = kOptions});
+  Tensor x = randn({64, 1024}, 1, kOptions), y;
+  const auto call = [&] {
+    layer.forward(x);
+    synchronize(kDevice);
+  };
+  for (int i = 0; i < 200; ++i) call();
+  const double before = median_us(call);
+  results.push_back({prefix + " wall us", before});
+  const Graph graph = Graph::capture(kDevice, [&] { y = layer.forward(x); });
+  const auto replay = [&] {
+    graph.replay();
+    synchronize(kDevice);
+  };
+  for (int i = 0; i < 50; ++i) replay();
+  results.push_back({prefix + " graph wall us", median_us(replay)});
+  {
+    Profiler profiler;
+    profiler.start();
+    for (int i = 0; i < 20; ++i) call();
+    results.push_back({prefix + " profiled over before", median_us(call, 100) / before});
+    profiler.stop();
+    results.push_back({prefix + " dropped records", static_cast<double>(profiler.dropped())});
+  }
+  for (int i = 0; i < 100; ++i) call();
+  results.push_back({prefix + " after profiling over before", median_us(call) / before});
+}
+
+// 64 batch sizes never met before, each called once.
+void measure_new_sizes(nn::Mode mode, std::vector<Result>& results) {
+  const std::string prefix = nn::mode_name(mode);
+  const nn::GatedMlp layer(1024, 4096, {.mode = mode, .tensor = kOptions});
+  const auto call = [&](const Tensor& x) {
+    return us_of([&] {
+      layer.forward(x);
+      synchronize(kDevice);
+    });
+  };
+  results.push_back({prefix + " first call ms", call(randn({512, 1024}, 1, kOptions)) / 1e3});
+  double slowest = 0;
+  uint64_t seed = 12345 + 1000 * static_cast<uint64_t>(mode);
+  for (int i = 0; i < 64; ++i) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    const Tensor x = randn({1 + static_cast<int64_t>(seed >> 33) % 8192, 1024}, seed, kOptions);
+    synchronize(kDevice);
+    slowest = std::max(slowest, call(x));
+  }
+  results.push_back({prefix + " slowest of 64 sizes ms", slowest / 1e3});
+}
+
+// A large product's time by the profiler beside that by events.
+void compare_clocks(std::vector<Result>& results) {
+  const Tensor a = randn({4096, 4096}, 1, kOptions), b = randn({4096, 4096}, 2, kOptions);
+  for (int i = 0; i < 50; ++i) mm(a, b);
+  synchronize(kDevice);
+  constexpr int kCalls = 50;
+  Event from(kDevice), to(kDevice);
+  Profiler profiler;
+  profiler.start();
+  from.record();
+  for (int i = 0; i < kCalls; ++i) mm(a, b);
+  to.record();
+  to.synchronize();
+  profiler.stop();
+  double kernels_us = 0;
+  for (const trace::Event& event : profiler.trace().events)
+    if (event.kind == trace::EventKind::kernel) kernels_us += static_cast<double>(event.duration_ns) / 1e3;
+  results.push_back({"profiler's kernel time over events'", kernels_us / from.elapsed_us(to)});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
+  if (device_count(DeviceType::cuda) == 0) {
+    std::fprintf(stderr, "cuda_calls: no CUDA device: %s\n", why_no_devices(DeviceType::cuda).c_str());
+    return 2;
+  }
+  std::vector<Result> results;
+  for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
+  for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
+  compare_clocks(results);
+  if (json) std::printf("{");
+  for (size_t i = 0; i < results.size(); ++i)
+    std::printf(json ? "%s\"%s\":%.4f" : "%s%-40s %10.3f\n", json && i > 0 ? "," : "",
+                results[i].name.c_str(), results[i].value);
+  if (json) std::printf("}\n");
+  return 0;
+}

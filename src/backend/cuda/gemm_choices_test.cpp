@@ -1,0 +1,117 @@
+#include "backend/cuda/gemm_choices.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace epilogue::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+class GemmChoicesFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/epilogue_choices_XXXXXX";
+    folder_ = mkdtemp(pattern);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file() const {
+    for (const auto& entry : fs::directory_iterator(folder_))
+      if (entry.path().extension() == ".tsv") return entry.path();
+    return "";
+  }
+  std::string folder_;
+};
+
+GemmKey key_of(int64_t m) { return {.m = m, .n = 64, .k = 32, .a_ld = 32, .b_ld = 32, .dtype = DType::bf16}; }
+
+cublasLtMatmulAlgo_t algo_of(uint64_t number) {
+  cublasLtMatmulAlgo_t algo{};
+  for (uint64_t i = 0; i < 8; ++i) algo.data[i] = number * 1000003 + i;
+  return algo;
+}
+
+TEST_F(GemmChoicesFile, IsReadByTheNextProcess) {
+  GemmChoices first(folder_, "card; driver 1");
+  for (int64_t m = 1; m <= 20; ++m) first.keep(key_of(m), algo_of(static_cast<uint64_t>(m)));
+  GemmChoices second(folder_, "card; driver 1");
+  for (int64_t m = 1; m <= 20; ++m) {
+    const auto found = second.find(key_of(m));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->data[7], static_cast<uint64_t>(m) * 1000003 + 7);
+  }
+  EXPECT_FALSE(second.find(key_of(21)));
+}
+
+TEST_F(GemmChoicesFile, OfAnotherDriverIsNotUsed) {
+  GemmChoices(folder_, "card; driver 1").keep(key_of(1), algo_of(1));
+  EXPECT_FALSE(GemmChoices(folder_, "card; driver 2").find(key_of(1)));
+  // Even under the name the other one's file has.
+  const std::string path = file();
+  std::ifstream in(path);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  text.replace(text.find("driver 1"), 8, "driver 9");
+  std::ofstream(path) << text;
+  EXPECT_FALSE(GemmChoices(folder_, "card; driver 1").find(key_of(1)));
+}
+
+TEST_F(GemmChoicesFile, CutOrFlippedAnywhereGivesOnlyWholeLinesAndIsRewritten) {
+  GemmChoices whole(folder_, "card");
+  for (int64_t m = 1; m <= 5; ++m) whole.keep(key_of(m), algo_of(static_cast<uint64_t>(m)));
+  const std::string path = file();
+  std::ifstream in(path);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto check = [&](const std::string& damaged) {
+    std::ofstream(path) << damaged;
+    GemmChoices choices(folder_, "card");
+    for (int64_t m = 1; m <= 5; ++m) {
+      const auto found = choices.find(key_of(m));
+      ASSERT_TRUE(!found || found->data[0] == static_cast<uint64_t>(m) * 1000003);
+    }
+  };
+  for (size_t at = 0; at < text.size(); at += 7) {
+    check(text.substr(0, at));
+    std::string flipped = text;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    check(flipped);
+  }
+  GemmChoices again(folder_, "card");
+  again.keep(key_of(9), algo_of(9));
+  EXPECT_TRUE(GemmChoices(folder_, "card").find(key_of(9)));
+}
+
+TEST_F(GemmChoicesFile, ProcessesWritingAtOnceLoseNothing) {
+  constexpr int kProcesses = 4, kEach = 10;
+  for (int p = 0; p < kProcesses; ++p)
+    if (fork() == 0) {
+      GemmChoices choices(folder_, "card");
+      for (int i = 0; i < kEach; ++i) choices.keep(key_of(100 * p + i + 1), algo_of(1));
+      _exit(0);
+    }
+  for (int p = 0; p < kProcesses; ++p) {
+    int status = 0;
+    wait(&status);
+    EXPECT_EQ(status, 0);
+  }
+  GemmChoices choices(folder_, "card");
+  for (int p = 0; p < kProcesses; ++p)
+    for (int i = 0; i < kEach; ++i) EXPECT_TRUE(choices.find(key_of(100 * p + i + 1)));
+}
+
+TEST_F(GemmChoicesFile, AFolderThatCannotBeMadeCostsNothingButTheFile) {
+  std::ofstream(folder_ + "/file") << "x";
+  GemmChoices choices(folder_ + "/file/below", "card");
+  choices.keep(key_of(1), algo_of(1));
+  EXPECT_TRUE(choices.find(key_of(1)));
+}
+
+}  // namespace
+}  // namespace epilogue::cuda
