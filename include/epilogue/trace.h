@@ -65,7 +65,8 @@ struct Event {
   StringId name = 0;
   uint32_t track = 0;           // into Trace::tracks
   uint32_t detail = kNoDetail;  // kernel: launches; cpu_op: op_inputs; memory: memories; memcpy, memset:
-                                // copies; cpu_kernel: work
+                                // copies; cpu_kernel: work; cuda_runtime, cuda_driver: CUPTI's number of the
+                                // call
   EventKind kind = EventKind::other;
   int64_t end_ns() const { return start_ns + duration_ns; }
 };
@@ -84,7 +85,8 @@ struct Launch {
   std::array<int32_t, 3> block{};
   int32_t registers_per_thread = 0;
   int32_t shared_bytes = 0;
-  uint32_t graph = 0;  // the CUDA graph whose replay ran it; 0: none
+  uint64_t graph_node = 0;  // its node there
+  uint32_t graph = 0;       // the CUDA graph whose replay ran it; 0: none
   float occupancy_percent = 0;
   float blocks_per_sm = 0;
   float warps_per_sm = 0;

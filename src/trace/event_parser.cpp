@@ -123,17 +123,14 @@ uint32_t index_of(const T& entry, std::vector<T>& entries, Map& indices) {
 struct EventParser::Fields {
   std::string_view phase, category, name, pid, tid, ts, dur;
   // args
-  std::string_view external_id, correlation;
+  std::string_view external_id, correlation, callback_id, stream;
   std::string_view dims, types, strides, concrete;
-  std::string_view grid, block, registers, shared, occupancy, blocks_per_sm, warps_per_sm, graph;
+  std::string_view grid, block, registers, shared, occupancy, blocks_per_sm, warps_per_sm, graph, graph_node;
   std::string_view bytes, bandwidth, flops, threads;
   std::string_view address, device_type, device_id, total_allocated, total_reserved;
   std::string_view label;  // a metadata event's "name"
 };
 
-size_t EventParser::hash_launch(const Launch& launch) {
-  return hash_bytes(&launch, offsetof(Launch, occupancy_percent));
-}
 size_t EventParser::hash_op_inputs(const OpInputs& inputs) { return hash_bytes(&inputs, sizeof inputs); }
 size_t EventParser::hash_work(const Work& work) { return hash_bytes(&work, offsetof(Work, threads)); }
 
@@ -158,6 +155,7 @@ error_code EventParser::read_args(simdjson::ondemand::object args, Fields& field
         break;
       case 'c':
         if (is(key, "correlation\"")) token = &fields.correlation;
+        if (is(key, "cbid\"")) token = &fields.callback_id;
         break;
       case 'e':
         if (is(key, "external id\"")) token = &fields.external_id;
@@ -166,6 +164,7 @@ error_code EventParser::read_args(simdjson::ondemand::object args, Fields& field
       case 'g':
         if (is(key, "grid\"")) array = &fields.grid;
         if (is(key, "graph id\"")) token = &fields.graph;
+        if (is(key, "graph node id\"")) token = &fields.graph_node;
         break;
       case 'b':
         if (is(key, "block\"")) array = &fields.block;
@@ -180,6 +179,7 @@ error_code EventParser::read_args(simdjson::ondemand::object args, Fields& field
         break;
       case 's':
         if (is(key, "shared memory\"")) token = &fields.shared;
+        if (is(key, "stream\"")) token = &fields.stream;
         break;
       case 'w':
         if (is(key, "warps per SM\"")) token = &fields.warps_per_sm;
@@ -322,7 +322,7 @@ void EventParser::add_slice(const Fields& fields) {
 void EventParser::set_detail(const Fields& fields, Event& event) {
   switch (event.kind) {
     case EventKind::kernel:
-      if (!fields.grid.empty()) event.detail = index_of(launch_of(fields), trace_.launches, launches_);
+      if (!fields.grid.empty()) event.detail = launches_.index_of(launch_of(fields), trace_.launches);
       break;
     case EventKind::cpu_op:
       event.detail = inputs_of(fields, event.name);
@@ -338,6 +338,10 @@ void EventParser::set_detail(const Fields& fields, Event& event) {
       event.detail =
           index_of(Work{amount(fields.flops), amount(fields.bytes), number<int32_t>(fields.threads)},
                    trace_.work, work_);
+      break;
+    case EventKind::cuda_runtime:
+    case EventKind::cuda_driver:
+      event.detail = number<uint32_t>(fields.callback_id, kNoDetail);
       break;
     default:
       break;
@@ -365,6 +369,7 @@ Launch EventParser::launch_of(const Fields& fields) const {
           .block = triple(fields.block),
           .registers_per_thread = number<int32_t>(fields.registers),
           .shared_bytes = number<int32_t>(fields.shared),
+          .graph_node = number<uint64_t>(fields.graph_node),
           .graph = number<uint32_t>(fields.graph),
           .occupancy_percent = number<float>(fields.occupancy),
           .blocks_per_sm = number<float>(fields.blocks_per_sm),
@@ -397,7 +402,10 @@ void EventParser::add_metadata(const Fields& fields) {
 
 EventParser::TrackKey EventParser::track_key(const Fields& fields, bool device) {
   TrackKey key{.process = number<int64_t>(fields.pid), .device = device};
-  if (const auto thread = parse_int(fields.tid)) {
+  if (const auto stream = parse_int(fields.stream);
+      device && stream && *stream >= 0 && *stream < UINT32_MAX) {  // the largest stands for no stream
+    key.thread = *stream;  // its tid may be another, where it overlaps work of its stream
+  } else if (const auto thread = parse_int(fields.tid)) {
     key.thread = *thread;
   } else if (const size_t digit = fields.tid.find_first_of("0123456789");
              device && digit != std::string_view::npos) {  // the older dialect's "stream 7"
@@ -431,7 +439,7 @@ void EventParser::absorb(const EventParser& part) {
   std::vector<uint32_t> tracks, launches, inputs, work;  // indices there to indices here
   for (const Track& track : from.tracks)
     tracks.push_back(index_of_track({track.process, track.thread, strings[track.name], track.device}));
-  for (const Launch& launch : from.launches) launches.push_back(index_of(launch, trace_.launches, launches_));
+  for (const Launch& launch : from.launches) launches.push_back(launches_.index_of(launch, trace_.launches));
   for (const OpInputs& in : from.op_inputs)
     inputs.push_back(
         index_of(OpInputs{strings[in.dims], strings[in.types], strings[in.strides], strings[in.concrete]},

@@ -11,6 +11,7 @@
 #include <simdjson.h>
 
 #include "epilogue/trace.h"
+#include "trace/launch_index.h"
 
 namespace epilogue::trace {
 
@@ -63,13 +64,12 @@ class EventParser {
   TrackKey last_track_key_[2];
   uint32_t last_track_[2] = {UINT32_MAX, UINT32_MAX};  // by device
   std::map<std::pair<int64_t, int64_t>, StringId> thread_names_;
-  IndexOf<Launch> launches_{16, &hash_launch};
+  LaunchIndex launches_;
   IndexOf<OpInputs> op_inputs_{16, &hash_op_inputs};
   std::vector<uint32_t> last_inputs_;  // by op name: into Trace::op_inputs
   IndexOf<Work> work_{16, &hash_work};
   std::map<std::string, int64_t> problems_;
 
-  static size_t hash_launch(const Launch& launch);
   static size_t hash_op_inputs(const OpInputs& inputs);
   static size_t hash_work(const Work& work);
 };

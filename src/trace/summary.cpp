@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "trace/kernel_name.h"
+#include "trace/launch_index.h"
 #include "trace/links.h"
 #include "trace/numbers.h"
 #include "trace/op_table.h"
@@ -13,13 +14,30 @@
 namespace epilogue::trace {
 namespace {
 
+// For each launch the first that differs by its place in a graph alone.
+std::vector<uint32_t> launches_without_nodes(const Trace& trace) {
+  std::vector<Launch> different;
+  std::vector<uint32_t> first, same_as(trace.launches.size());
+  LaunchIndex index;
+  for (uint32_t i = 0; i < trace.launches.size(); ++i) {
+    Launch launch = trace.launches[i];
+    launch.graph_node = 0;
+    const uint32_t at = index.index_of(launch, different);
+    if (at == first.size()) first.push_back(i);
+    same_as[i] = first[at];
+  }
+  return same_as;
+}
+
 std::vector<KernelStats> kernel_stats(const Trace& trace) {
+  const std::vector<uint32_t> same_as = launches_without_nodes(trace);
   // A CPU kernel's work varies: by name alone.
   std::map<std::tuple<StringId, uint32_t, bool>, KernelStats> by_launch;
   for (const Event& event : trace.events) {
     const bool cpu = event.kind == EventKind::cpu_kernel;
     if (event.kind != EventKind::kernel && !cpu) continue;
-    KernelStats& stats = by_launch[{event.name, cpu ? kNoDetail : event.detail, cpu}];
+    const bool has_launch = !cpu && event.detail != kNoDetail;
+    KernelStats& stats = by_launch[{event.name, has_launch ? same_as[event.detail] : kNoDetail, cpu}];
     stats.cpu = cpu;
     ++stats.calls;
     stats.total_ns += event.duration_ns;

@@ -67,6 +67,21 @@ TEST(Summary, KernelsPerStepOfTheRealTraces) {
   }
 }
 
+TEST(Summary, AKernelAtSeveralNodesOfAGraphIsOneRow) {
+  Synthetic graph;
+  graph.trace.launches = {{.grid = {2, 1, 1}, .graph_node = 1, .graph = 3},
+                          {.grid = {2, 1, 1}, .graph_node = 2, .graph = 3},
+                          {.grid = {4, 1, 1}, .graph_node = 3, .graph = 3}};
+  for (uint32_t node = 0; node < 3; ++node) {
+    graph.kernel(10 * node, 10 * node, 5);
+    graph.trace.events.back().detail = node;
+  }
+  const Summary summary = summarise(graph.trace);
+  ASSERT_EQ(summary.kernels.size(), 2u);
+  EXPECT_EQ(summary.kernels[0].calls, 2);
+  EXPECT_EQ(summary.kernels[1].calls, 1);
+}
+
 TEST(Summary, ShowsWhatARealTraceHolds) {
   const Summary summary = summarise(real("mlp_fp32_gelu"));
   EXPECT_EQ(summary.kernels[0].calls, 3);

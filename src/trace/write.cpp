@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "epilogue/trace.h"
+#include "trace/lanes.h"
 #include "trace/links.h"
 
 namespace epilogue::trace {
@@ -70,7 +71,8 @@ std::string us(int64_t ns) {
 
 class Writer {
  public:
-  Writer(const Trace& trace, const std::string& path) : trace_(trace), path_(path), out_(path) {}
+  Writer(const Trace& trace, const std::string& path)
+      : trace_(trace), path_(path), out_(path), lane_of_(overlap_lanes(trace)) {}
 
   void write() {
     write_header();
@@ -79,9 +81,9 @@ class Writer {
     for (const uint32_t call : launches)
       if (call != kNoEvent) launched[call] = 1;
     for (size_t i = 0; i < trace_.events.size(); ++i) {
-      write_event(trace_.events[i]);
-      if (launched[i]) write_flow(trace_.events[i], 's');
-      if (launches[i] != kNoEvent) write_flow(trace_.events[i], 'f');
+      write_event(i);
+      if (launched[i]) write_flow(i, 's');
+      if (launches[i] != kNoEvent) write_flow(i, 'f');
     }
     write_track_names();
     next_event();
@@ -135,8 +137,15 @@ class Writer {
     any_event_ = true;
   }
 
-  void write_event(const Event& event) {
+  // A stream's further rows have numbers that no stream has.
+  int64_t tid(size_t i) const {
+    const int64_t thread = trace_.tracks[trace_.events[i].track].thread;
+    return lane_of_[i] == 0 ? thread : thread + kLaneTids * lane_of_[i];
+  }
+
+  void write_event(size_t i) {
     next_event();
+    const Event& event = trace_.events[i];
     const Track& track = trace_.tracks[event.track];
     const std::string name = json_quote(std::string(trace_.name(event)));
     int64_t start = event.start_ns, duration = event.duration_ns;
@@ -162,7 +171,7 @@ class Writer {
       out_.print(R"(    "ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {},
     "ts": {}, "dur": {},
 )",
-                 event_kind_name(event.kind), name, track.process, track.thread, us(start), us(duration));
+                 event_kind_name(event.kind), name, track.process, tid(i), us(start), us(duration));
     }
     out_.print("    \"args\": {{\n      ");
     write_args(event, track);
@@ -203,8 +212,14 @@ class Writer {
         break;
       }
       case EventKind::cuda_sync:
-        out_.print(R"("stream": {}, "correlation": {}, "device": {}, "context": 1)", track.thread,
-                   event.correlation, track.process);
+        out_.print(R"("cuda_sync_kind": {}, "stream": {}, "correlation": {}, "device": {}, "context": 1)",
+                   json_quote(std::string(trace_.name(event))), track.thread, event.correlation,
+                   track.process);
+        break;
+      case EventKind::cuda_runtime:
+      case EventKind::cuda_driver:
+        if (event.detail != kNoDetail) out_.print("\"cbid\": {}, ", event.detail);
+        out_.print("\"correlation\": {}", event.correlation);
         break;
       case EventKind::gpu_user_annotation:
       case EventKind::overhead:
@@ -237,7 +252,8 @@ class Writer {
         launch.registers_per_thread, launch.shared_bytes, launch.blocks_per_sm, launch.warps_per_sm);
     out_.print(R"(, "grid": [{}], "block": [{}], "est. achieved occupancy %": {})",
                fmt::join(launch.grid, ", "), fmt::join(launch.block, ", "), launch.occupancy_percent);
-    if (launch.graph != 0) out_.print(R"(, "graph id": {})", launch.graph);
+    if (launch.graph != 0)
+      out_.print(R"(, "graph id": {}, "graph node id": {})", launch.graph, launch.graph_node);
   }
 
   void write_memory(const Memory& memory) {
@@ -247,13 +263,13 @@ class Writer {
                event_index_++);
   }
 
-  void write_flow(const Event& event, char phase) {
+  void write_flow(size_t i, char phase) {
     next_event();
-    const Track& track = trace_.tracks[event.track];
+    const Event& event = trace_.events[i];
     out_.print(R"(    "ph": "{}", "id": {}, "pid": {}, "tid": {}, "ts": {},
     "cat": "ac2g", "name": "ac2g"{}
   }})",
-               phase, event.correlation, track.process, track.thread, us(event.start_ns),
+               phase, event.correlation, trace_.tracks[event.track].process, tid(i), us(event.start_ns),
                phase == 'f' ? ", \"bp\": \"e\"" : "");
   }
 
@@ -269,13 +285,22 @@ class Writer {
       write_metadata("process_sort_index", process, 0, "sort_index",
                      fmt::format("{}", device ? 5000000 + process : process));
     }
-    for (const Track& track : trace_.tracks) {
-      if (is_span(track)) continue;
-      const std::string name = track.name != 0
-                                   ? std::string(trace_.strings[track.name])
-                                   : fmt::format("{} {}", track.device ? "stream" : "thread", track.thread);
-      write_metadata("thread_name", track.process, track.thread, "name", json_quote(name));
-      write_metadata("thread_sort_index", track.process, track.thread, "sort_index",
+    std::vector<uint32_t> rows(trace_.tracks.size());  // beyond the first
+    for (size_t i = 0; i < trace_.events.size(); ++i)
+      rows[trace_.events[i].track] = std::max(rows[trace_.events[i].track], lane_of_[i]);
+    for (size_t t = 0; t < trace_.tracks.size(); ++t)
+      if (!is_span(trace_.tracks[t])) write_thread_names(trace_.tracks[t], rows[t]);
+  }
+
+  void write_thread_names(const Track& track, uint32_t further_rows) {
+    const std::string name = track.name != 0
+                                 ? std::string(trace_.strings[track.name])
+                                 : fmt::format("{} {}", track.device ? "stream" : "thread", track.thread);
+    for (uint32_t row = 0; row <= further_rows; ++row) {
+      const int64_t thread = track.thread + kLaneTids * row;
+      const std::string title = row == 0 ? name : fmt::format("{} overlapping {}", name, row);
+      write_metadata("thread_name", track.process, thread, "name", json_quote(title));
+      write_metadata("thread_sort_index", track.process, thread, "sort_index",
                      fmt::format("{}", track.thread));
     }
   }
@@ -297,9 +322,12 @@ class Writer {
                value);
   }
 
+  static constexpr int64_t kLaneTids = 1'000'000;
+
   const Trace& trace_;
   std::string path_;
   OutFile out_;
+  const std::vector<uint32_t> lane_of_;
   bool any_event_ = false, any_end_ = false;
   int64_t end_ns_ = 0;
   int64_t event_index_ = 0;
