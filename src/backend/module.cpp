@@ -1,16 +1,14 @@
 #include "backend/module.h"
 
-#include <atomic>
-
 #include <dlfcn.h>
 
 #include "base/check.h"
 #include "base/env.h"
+#include "base/library_folder.h"
+#include "profile/event.h"
 
 namespace epilogue {
 namespace {
-
-std::atomic<bool> cuda_used{false};
 
 struct Loaded {
   const BackendModule* module = nullptr;
@@ -36,20 +34,11 @@ Loaded load_cuda() {
 
 }  // namespace
 
-std::string library_folder() {
-  Dl_info here{};
-  if (!dladdr(reinterpret_cast<const void*>(&library_folder), &here) || !here.dli_fname) return "";
-  const std::string path = here.dli_fname;
-  return path.substr(0, path.find_last_of('/') + 1);
-}
-
 const BackendModule* cuda_module(std::string* why) {
   static const Loaded loaded = load_cuda();
   if (why) *why = loaded.why;
   return loaded.module;
 }
-
-bool cuda_in_use() { return cuda_used.load(std::memory_order_relaxed); }
 
 Backend& backend_for(Device device) {
   if (device.type == DeviceType::cpu) [[likely]]
@@ -60,7 +49,7 @@ Backend& backend_for(Device device) {
   EP_CHECK(device.index >= 0 && device.index < module->device_count,
            "device {} is not there: this machine has {} CUDA device{}", device_name(device),
            module->device_count, module->device_count == 1 ? "" : "s");
-  cuda_used.store(true, std::memory_order_relaxed);
+  profile::expect_device_work();
   return module->backend(device.index);
 }
 

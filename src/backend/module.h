@@ -24,9 +24,5 @@ inline constexpr const char* kBackendModuleEntry = "epilogue_backend_module";
 
 // The CUDA module, loaded at the first call. Null with the reason in `why` when it cannot be had.
 const BackendModule* cuda_module(std::string* why = nullptr);
-// Whether a CUDA device has been asked for in this process.
-bool cuda_in_use();
-// Where libepilogue lies, as a folder that ends in '/'.
-std::string library_folder();
 
 }  // namespace epilogue

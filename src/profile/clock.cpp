@@ -1,5 +1,7 @@
 #include "profile/clock.h"
 
+#include <cmath>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -51,6 +53,25 @@ double ns_per_tick(const ClockReading& begin, const ClockReading& end) {
   const ClockReading& from = end.steady_ns - begin.steady_ns >= kLongEnoughNs ? begin : at_load;
   if (!has_invariant_tsc || end.ticks <= from.ticks) return 1.0;
   return static_cast<double>(end.steady_ns - from.steady_ns) / static_cast<double>(end.ticks - from.ticks);
+}
+
+namespace {
+
+double fixed_ns_per_tick() {
+  static const double rate = ns_per_tick(at_load, read_clocks());
+  return rate;
+}
+
+}  // namespace
+
+uint64_t clock_ns_now() {
+  const auto since_load = static_cast<double>(static_cast<int64_t>(ticks_now() - at_load.ticks));
+  return static_cast<uint64_t>(at_load.unix_ns + std::llround(since_load * fixed_ns_per_tick()));
+}
+
+uint64_t clock_ns_to_ticks(uint64_t ns) {
+  const auto since_load = static_cast<double>(static_cast<int64_t>(ns) - at_load.unix_ns);
+  return at_load.ticks + static_cast<uint64_t>(std::llround(since_load / fixed_ns_per_tick()));
 }
 
 }  // namespace epilogue::profile

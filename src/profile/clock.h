@@ -32,4 +32,9 @@ ClockReading read_clocks();
 // the window is too short for it (a reading is good to tens of nanoseconds).
 double ns_per_tick(const ClockReading& begin, const ClockReading& end);
 
+// The same clock for an API that takes nothing but nanoseconds: near the system's time, at one rate for the
+// life of the process, hence exact when turned back into ticks.
+uint64_t clock_ns_now();
+uint64_t clock_ns_to_ticks(uint64_t ns);
+
 }  // namespace epilogue::profile

@@ -29,6 +29,12 @@ void set_work(Slot* slot, int64_t flops, int64_t bytes, int threads);  // a cpu_
 void record_memory(Device device, const void* address, int64_t bytes, int64_t total_allocated,
                    int64_t total_reserved);
 
+// Told by whoever hands out a device's backend: windows that open from then on record the device's work too.
+extern std::atomic<bool> device_in_use;
+inline void expect_device_work() {
+  if (!device_in_use.load(std::memory_order_relaxed)) device_in_use.store(true, std::memory_order_relaxed);
+}
+
 // An event for as long as the scope lives. Costs one load and a branch while nothing records.
 class Scope {
  public:

@@ -41,10 +41,16 @@ struct Profiler::Impl {
   void enter(ProfilerAction next) {
     const bool recorded = records(std::exchange(action, next));
     if (next == ProfilerAction::none || (records(next) && !recorded)) window.reset();
+    if (next == ProfilerAction::none) profile::detach_device_tracer();
     if (next != ProfilerAction::none && !window) window.emplace(options);
     if (records(next) && options.schedule)
       step_event =
           profile::open_event(trace::EventKind::user_annotation, fmt::format("ProfilerStep#{}", step));
+  }
+
+  void end() {
+    window.reset();
+    profile::detach_device_tracer();
   }
 
   void finish_window() {
@@ -65,7 +71,7 @@ Profiler::Profiler(ProfilerOptions options) : impl_(std::make_unique<Impl>()) {
 Profiler::~Profiler() {
   if (running_profiler.load() != this) return;
   impl_->close_step();
-  impl_->window.reset();
+  impl_->end();
   running_profiler.store(nullptr);
 }
 
@@ -105,7 +111,7 @@ void Profiler::stop() {
   impl_->close_step();
   const bool ready = impl_->window && records(impl_->action);
   if (ready) impl_->finish_window();
-  impl_->window.reset();
+  impl_->end();
   running_profiler.store(nullptr);
   if (ready && impl_->options.on_trace_ready) impl_->options.on_trace_ready(*this);
 }
