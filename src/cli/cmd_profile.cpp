@@ -14,6 +14,7 @@
 #include "epilogue/memory.h"
 #include "epilogue/profiler.h"
 #include "trace/links.h"
+#include "trace/placement.h"
 #include "trace/report.h"
 #include "trace/steps.h"
 #include "trace/summary.h"
@@ -53,13 +54,18 @@ std::string trace_file_for(const std::string& path, nn::Mode mode, bool several)
 
 void take_window(const Profiler& profiler, ModeResult& result) {
   const trace::Trace& trace = profiler.trace();
-  const auto steps = trace::find_steps(trace, trace::launching_calls(trace));
+  const auto launches = trace::launching_calls(trace);
+  const auto steps = trace::find_steps(trace, launches);
   for (const trace::Step& step : steps) result.step_us.push_back(static_cast<double>(step.wall_ns) / 1e3);
   result.kernels_per_step = steps.back().kernels;
   result.kernels.clear();
-  for (const trace::Event& event : trace.events)
-    if (event.kind == trace::EventKind::cpu_kernel && event.start_ns >= steps.back().start_ns)
-      result.kernels.emplace_back(trace.name(event));
+  const bool on_device = std::ranges::any_of(
+      trace.events, [](const trace::Event& event) { return trace::is_device_work(event.kind); });
+  const auto counted = on_device ? trace::EventKind::kernel : trace::EventKind::cpu_kernel;
+  const auto places = trace::place_events(trace, launches, steps);
+  for (size_t i = 0; i < places.size(); ++i)
+    if (trace.events[i].kind == counted && places[i].step == steps.size() - 1)
+      result.kernels.emplace_back(trace.name(trace.events[i]));
   result.dropped += profiler.dropped();
 }
 
@@ -120,8 +126,10 @@ std::string to_json(const Problem& problem, const std::vector<ModeResult>& resul
 }
 
 std::string describe(const Problem& problem, const ModeResult& r, const Options& options) {
-  TableOptions table{
-      .sort_by = options.sort, .rows = options.rows, .peak_gflops = cpu::peak_gflops(problem.dtype)};
+  const bool on_cpu = problem.device.type == DeviceType::cpu;
+  TableOptions table{.sort_by = options.sort,
+                     .rows = options.rows,
+                     .peak_gflops = on_cpu ? cpu::peak_gflops(problem.dtype) : 0};
   std::string text = r.averages.table(table);
   text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
                       r.kernels_per_step == 1 ? "" : "s");
@@ -168,6 +176,7 @@ void run(const Problem& problem, const Options& options) {
   std::vector<ModeResult> results;
   for (const nn::Mode mode : modes)
     results.push_back(profile_mode(problem, mode, options, options.mode == "all" || modes.size() > 1));
+  for (const ModeResult& result : results) print_problems(result.profiler->trace());
   if (!options.report.empty()) write_report_of(results, options.report);
   if (options.format == "json") {
     fmt::print("{}", to_json(problem, results));

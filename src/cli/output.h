@@ -13,7 +13,7 @@ namespace epilogue::cli {
 // --format table|json
 void add_format_option(CLI::App& command, std::string& format);
 
-// Says on stderr what the reader found damaged, a line each.
+// Says on stderr what is damaged or missing in the trace, a line each.
 void print_problems(const trace::Trace& trace);
 
 // Says on stderr what is being done, on one line that the next call replaces; nothing where stderr is no
