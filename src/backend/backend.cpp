@@ -10,17 +10,32 @@ namespace {
 
 std::string describe(const KernelCall& call) {
   std::string text = op_row(call.op).name;
+  if (call.program) text += fmt::format(" with {}", call.program->name);
   for (const Tensor& input : call.inputs)
     text += fmt::format(" {} {}", dtype_name(input.dtype()), input.sizes().to_string());
   return text;
 }
 
+bool serves(const Implementation& implementation, const KernelCall& call) {
+  return implementation.serves(call.op) && implementation.takes_programs == (call.program != nullptr);
+}
+
 }  // namespace
+
+const char* Backend::refuse_epilogue(Op, const PointwiseProgram&) const {
+  return "this device's products take no program as their epilogue";
+}
+
+const char* Backend::refuse_gated_product(const PointwiseProgram&) const {
+  return "this device has no kernel for it";
+}
+
+void Backend::prepare(const PointwiseProgram&) {}
 
 const Implementation& Backend::find(const KernelCall& call) const {
   static const bool tell = verbose("dispatch");
   for (const Implementation& implementation : implementations()) {
-    if (!implementation.serves(call.op)) continue;
+    if (!serves(implementation, call)) continue;
     const char* reason = implementation.refuse(call);
     if (tell) [[unlikely]]
       verbose_line("dispatch", fmt::format("{}: {} {}{}", describe(call), implementation.name,
@@ -29,7 +44,7 @@ const Implementation& Backend::find(const KernelCall& call) const {
   }
   std::string refusals;
   for (const Implementation& implementation : implementations())
-    if (implementation.serves(call.op))
+    if (serves(implementation, call))
       refusals += fmt::format("; {}: {}", implementation.name, implementation.refuse(call));
   fail("no implementation takes {}{}", describe(call), refusals);
 }

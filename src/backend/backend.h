@@ -9,6 +9,7 @@
 #include "epilogue/memory.h"
 #include "epilogue/tensor.h"
 #include "op/op.h"
+#include "op/program.h"
 
 namespace epilogue {
 
@@ -19,6 +20,10 @@ struct KernelCall {
   std::span<const Tensor> inputs;
   Tensor& output;
   int64_t flops = 0;
+  // Of `fused`, or the epilogue of a product, whose operands then follow its own inputs, each a matrix of the
+  // output's size (strides 0: broadcast).
+  const PointwiseProgram* program = nullptr;
+  std::span<Tensor> outputs = {};  // of a program, `output` the first of them
 };
 
 // What ran, for the event: set by the implementation.
@@ -34,6 +39,7 @@ struct Implementation {
   // Null when it accepts, otherwise the reason it does not, in words a user understands.
   const char* (*refuse)(const KernelCall& call);
   KernelRan (*run)(const KernelCall& call);
+  bool takes_programs = false;  // only calls with one go to those that do
 };
 
 // What device.h's Stream, Event and Graph stand on. Handles are the device's own; "current" is the calling
@@ -83,6 +89,18 @@ class Backend {
   virtual DeviceInfo info() const = 0;
   // The queues of a device that has them; null where a call has ended when it returns.
   virtual DeviceQueues* queues() { return nullptr; }
+
+  // What the graph compiler asks. Null for yes, otherwise the reason.
+  // Whether `program` runs on a product's block, in one kernel with it.
+  virtual const char* refuse_epilogue(Op product, const PointwiseProgram& program) const;
+  // Whether a kernel reads two products in registers, as act(gate) * up: `program` reads both.
+  virtual const char* refuse_gated_product(const PointwiseProgram& program) const;
+  // Whether one product over stacked weights is no slower than two.
+  virtual const char* refuse_merged_products() const { return nullptr; }
+  // Makes a program ready to run, which may take long: called from a thread of the compiler. Throws Error
+  // when it cannot.
+  virtual void prepare(const PointwiseProgram& program);
+  virtual bool is_prepared(const PointwiseProgram&) const { return true; }
 
   // The first implementation that accepts; throws Error with every refusal when none does.
   const Implementation& find(const KernelCall& call) const;

@@ -8,7 +8,7 @@
 namespace epilogue {
 
 // Raised with every change of backend.h that a module sees.
-inline constexpr int kBackendModuleVersion = 1;
+inline constexpr int kBackendModuleVersion = 2;
 
 struct BackendModule {
   int version;                     // kBackendModuleVersion of the headers it was built with

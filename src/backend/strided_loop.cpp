@@ -25,23 +25,23 @@ StridedLoop StridedLoop::over(Tensor& output, std::span<const Tensor> inputs) {
   return loop;
 }
 
-void StridedLoop::collapse() {
+int collapse_dims(int dims, std::array<int64_t, kMaxDims>& sizes, std::span<LoopOperand> operands) {
   const auto move = [&](int from, int to) {
     sizes[to] = sizes[from];
-    for (int o = 0; o < operands; ++o) operand[o].strides[to] = operand[o].strides[from];
+    for (LoopOperand& operand : operands) operand.strides[to] = operand.strides[from];
   };
   const auto mergeable = [&](int inner, int outer) {
-    for (int o = 0; o < operands; ++o)
-      if (operand[o].strides[outer] != operand[o].strides[inner] * sizes[inner]) return false;
+    for (const LoopOperand& operand : operands)
+      if (operand.strides[outer] != operand.strides[inner] * sizes[inner]) return false;
     return true;
   };
   int kept = 0;
   for (int d = 0; d < dims; ++d)
     if (sizes[d] != 1) move(d, kept++);
   for (int d = 1; d < kept; ++d)
-    for (int e = d; e > 0 && operand[0].strides[e] < operand[0].strides[e - 1]; --e) {
+    for (int e = d; e > 0 && operands[0].strides[e] < operands[0].strides[e - 1]; --e) {
       std::swap(sizes[e], sizes[e - 1]);
-      for (int o = 0; o < operands; ++o) std::swap(operand[o].strides[e], operand[o].strides[e - 1]);
+      for (LoopOperand& operand : operands) std::swap(operand.strides[e], operand.strides[e - 1]);
     }
   dims = 0;
   for (int d = 0; d < kept; ++d) {
@@ -50,11 +50,14 @@ void StridedLoop::collapse() {
     else
       move(d, dims++);
   }
-  if (dims == 0) {  // one element, side by side with nothing
-    dims = 1;
-    sizes[0] = 1;
-    for (int o = 0; o < operands; ++o) operand[o].strides[0] = operand[o].element_size;
-  }
+  if (dims > 0) return dims;
+  sizes[0] = 1;  // one element, side by side with nothing
+  for (LoopOperand& operand : operands) operand.strides[0] = operand.element_size;
+  return 1;
+}
+
+void StridedLoop::collapse() {
+  dims = collapse_dims(dims, sizes, std::span(operand).first(static_cast<size_t>(operands)));
 }
 
 int64_t StridedLoop::numel() const {

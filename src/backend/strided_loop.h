@@ -17,6 +17,10 @@ struct LoopOperand {
   std::array<int64_t, kMaxDims> strides{};
 };
 
+// Brings dimensions, given innermost first, to their minimal form: none of size 1, none that two neighbours
+// could share, the first operand's smallest stride first. Returns how many are left, at least one.
+int collapse_dims(int dims, std::array<int64_t, kMaxDims>& sizes, std::span<LoopOperand> operands);
+
 // Operand 0 is the output; its elements are distinct. Dimensions are innermost first, and minimal: none of
 // size 1, none that two neighbours could share, the output's smallest stride first.
 struct StridedLoop {

@@ -154,6 +154,8 @@ Inferred infer(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
     }
     case OpClass::composite:
       break;
+    case OpClass::fused:
+      fail("{}: only a compiled function runs it", row.name);
   }
   if (op == Op::linear) {
     check_same(row, inputs);

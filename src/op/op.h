@@ -14,7 +14,7 @@ enum class Op : uint8_t {
 #undef OP
 };
 
-enum class OpClass : uint8_t { composite, view, gemm, pointwise, copy };
+enum class OpClass : uint8_t { composite, view, gemm, pointwise, copy, fused };
 
 struct OpRow {
   const char* name;  // "ep::linear"

@@ -10,7 +10,9 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/gemm_epilogue.h"
 #include "backend/cpu/kernels/pointwise.h"
+#include "backend/cpu/kernels/program.h"
 #include "base/threads.h"
 #include "profile/event.h"
 
@@ -32,10 +34,16 @@ constexpr std::array kImplementations{
     Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
     Implementation{"fill", [](Op op) { return op == Op::fill_; }, never, run_fill},
     Implementation{"copy", serves_class<OpClass::copy>, never, run_copy},
+    Implementation{"gemm_post_ops", serves_class<OpClass::gemm>, refuse_gemm_post_ops, run_gemm_post_ops,
+                   true},
+    Implementation{"gemm_row_blocks", serves_class<OpClass::gemm>, refuse_gemm_row_blocks,
+                   run_gemm_row_blocks, true},
+    Implementation{"program", serves_class<OpClass::fused>, never, run_program, true},
 };
 
 int64_t bytes_touched(const KernelCall& call) {
   auto bytes = static_cast<int64_t>(call.output.nbytes());
+  for (size_t i = 1; i < call.outputs.size(); ++i) bytes += static_cast<int64_t>(call.outputs[i].nbytes());
   for (const Tensor& input : call.inputs) bytes += static_cast<int64_t>(input.nbytes());
   return bytes;
 }
@@ -52,6 +60,12 @@ class CpuBackend final : public Backend {
   void reset_peak_memory() override { Allocator::instance().reset_peak(); }
   void empty_cache() override { Allocator::instance().empty_cache(); }
   DeviceInfo info() const override;
+  const char* refuse_epilogue(Op, const PointwiseProgram& program) const override {
+    return program.compute == DType::f32 ? nullptr : "only products in f32, bf16 and f16 take a program";
+  }
+  const char* refuse_merged_products() const override {
+    return "the gate of one goes into the epilogue of the other, which is no slower on a CPU";
+  }
 
  protected:
   void run(const Implementation& implementation, const KernelCall& call) override {

@@ -91,9 +91,27 @@ struct KeyHash {
           key.bias_columns, int64_t{key.packed_layout}, int64_t{key.threads}, static_cast<int64_t>(key.dtype),
           static_cast<int64_t>(key.bias)})
       hash = (hash ^ static_cast<uint64_t>(part)) * 0x100000001b3;
+    for (const PostOp& op : key.post)
+      hash = (hash ^ static_cast<uint64_t>(op.kind) ^ static_cast<uint64_t>(op.dtype) << 8) * 0x100000001b3;
     return hash ^ (hash >> 29);
   }
 };
+
+void append_activation(dnnl::post_ops& ops, PostOp::Kind kind) {
+  using dnnl::algorithm;
+  switch (kind) {
+    case PostOp::Kind::relu:
+      return ops.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
+    case PostOp::Kind::silu:
+      return ops.append_eltwise(1, algorithm::eltwise_swish, 1, 0);
+    case PostOp::Kind::gelu_tanh:
+      return ops.append_eltwise(1, algorithm::eltwise_gelu_tanh, 0, 0);
+    case PostOp::Kind::gelu:
+      return ops.append_eltwise(1, algorithm::eltwise_gelu_erf, 0, 0);
+    default:
+      return;
+  }
+}
 
 }  // namespace
 
@@ -118,14 +136,24 @@ Matmul::Matmul(const MatmulKey& key) : threads_(key.threads) {
       type, memory::format_tag::ab);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops ops;
   if (key.bias == BiasKind::broadcast) {
-    dnnl::post_ops add;
-    add.append_binary(dnnl::algorithm::binary_add, bias);
-    attr.set_post_ops(add);
+    ops.append_binary(dnnl::algorithm::binary_add, bias);
     bias_argument_ = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
   } else if (key.bias == BiasKind::row) {
     bias_argument_ = DNNL_ARG_BIAS;
   }
+  for (size_t i = 0; i < kMaxPostOps; ++i) {
+    const PostOp& op = key.post[i];
+    append_activation(ops, op.kind);
+    if (!op.reads_matrix()) continue;
+    const memory::desc matrix({op.one_row ? 1 : key.m, key.n}, type_of(op.dtype), memory::format_tag::ab);
+    operand_arguments_[i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1;
+    ops.append_binary(
+        op.kind == PostOp::Kind::add ? dnnl::algorithm::binary_add : dnnl::algorithm::binary_mul, matrix);
+    operands_[i] = memory(matrix, engine(), nullptr);
+  }
+  attr.set_post_ops(ops);
   const auto desc =
       key.bias == BiasKind::row ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   const dnnl::matmul::primitive_desc made(desc, attr, engine());
@@ -140,23 +168,25 @@ Matmul::Matmul(const MatmulKey& key) : threads_(key.threads) {
   name_ = kernel_name(made.impl_info_str(), key.dtype);
 }
 
-void Matmul::execute(const void* a, const void* b, const void* bias, void* c) {
+void Matmul::execute(const void* a, const void* b, const void* bias, void* c,
+                     std::span<const void* const> operands) {
   const PlannedThreads planned(threads_);  // some implementations ask again
+  std::array<dnnl_exec_arg_t, 5 + kMaxPostOps> arguments;
+  int count = 0;
   // oneDNN's handles are not const; it writes c and the scratchpad alone.
-  const auto set = [](const memory& handle, const void* data) {
+  const auto pass = [&](int argument, const memory& handle, const void* data) {
     dnnl_memory_set_data_handle_v2(handle.get(), const_cast<void*>(data), stream().get());
+    arguments[static_cast<size_t>(count++)] = {argument, handle.get()};
   };
-  set(a_, a);
-  set(b_, b);
-  set(c_, c);
-  if (bias_argument_) set(bias_, bias);
-  const std::array<dnnl_exec_arg_t, 5> arguments{{{DNNL_ARG_SRC, a_.get()},
-                                                  {DNNL_ARG_WEIGHTS, b_.get()},
-                                                  {DNNL_ARG_DST, c_.get()},
-                                                  {DNNL_ARG_SCRATCHPAD, scratchpad_.get()},
-                                                  {bias_argument_, bias_.get(true)}}};
+  pass(DNNL_ARG_SRC, a_, a);
+  pass(DNNL_ARG_WEIGHTS, b_, b);
+  pass(DNNL_ARG_DST, c_, c);
+  if (bias_argument_) pass(bias_argument_, bias_, bias);
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operand_arguments_[i]) pass(operand_arguments_[i], operands_[i], operands[i]);
+  arguments[static_cast<size_t>(count++)] = {DNNL_ARG_SCRATCHPAD, scratchpad_.get()};
   const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), stream().get(), bias_argument_ ? 5 : 4, arguments.data());
+      dnnl_primitive_execute(primitive_.get(), stream().get(), count, arguments.data());
   EP_CHECK(status == dnnl_success, "oneDNN could not run a matrix product: status {}",
            static_cast<int>(status));
 }

@@ -2,7 +2,9 @@
 // they are.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -11,6 +13,17 @@
 namespace epilogue::cpu {
 
 enum class BiasKind : uint8_t { none, row, broadcast };
+
+// What is done to each element of a product before it is stored, in order.
+struct PostOp {
+  enum class Kind : uint8_t { none, relu, silu, gelu_tanh, gelu, add, mul };
+  Kind kind = Kind::none;
+  DType dtype = DType::f32;  // of the matrix that add and mul read, contiguous
+  bool one_row = false;      // the same for every row
+  bool operator==(const PostOp&) const = default;
+  bool reads_matrix() const { return kind == Kind::add || kind == Kind::mul; }
+};
+inline constexpr size_t kMaxPostOps = 4;
 
 // Everything a primitive depends on. Strides count elements.
 struct MatmulKey {
@@ -22,6 +35,7 @@ struct MatmulKey {
   int32_t threads = 1;
   DType dtype = DType::f32;
   BiasKind bias = BiasKind::none;
+  std::array<PostOp, kMaxPostOps> post{};
   bool operator==(const MatmulKey&) const = default;
 };
 
@@ -32,7 +46,9 @@ class Matmul {
   // thread.
   static Matmul& get(const MatmulKey& key);
 
-  void execute(const void* a, const void* b, const void* bias, void* c);
+  // `operands`: the matrices of the post-ops that read one, by the number of the post-op.
+  void execute(const void* a, const void* b, const void* bias, void* c,
+               std::span<const void* const> operands = {});
   const char* name() const { return name_; }  // "onednn_brgemm_avx512_f32"
 
   explicit Matmul(const MatmulKey& key);
@@ -42,6 +58,8 @@ class Matmul {
   dnnl::memory a_, b_, bias_, c_, scratchpad_;
   detail::StorageRef scratch_;
   int bias_argument_ = 0, threads_ = 1;
+  std::array<dnnl::memory, kMaxPostOps> operands_;
+  std::array<int, kMaxPostOps> operand_arguments_{};  // 0: reads no matrix
   const char* name_ = "";
 };
 

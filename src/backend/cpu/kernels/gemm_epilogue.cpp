@@ -1,0 +1,201 @@
+#include "backend/cpu/kernels/gemm_epilogue.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "backend/cpu/allocator.h"
+#include "backend/cpu/kernels/gemm_product.h"
+#include "backend/cpu/kernels/program.h"
+#include "base/check.h"
+#include "base/intern.h"
+#include "base/threads.h"
+#include "tensor/storage.h"
+
+namespace epilogue::cpu {
+namespace {
+
+size_t own_inputs(Op op) { return op == Op::addmm ? 3 : 2; }
+
+PostOp::Kind activation_kind(const ProgramStep& step) {
+  const bool tanh = step.approximate == GeluApproximate::tanh;
+  switch (step.op) {
+    case Op::relu:
+      return PostOp::Kind::relu;
+    case Op::silu:
+    case Op::silu_mul:
+      return PostOp::Kind::silu;
+    case Op::gelu:
+    case Op::gelu_mul:
+      return tanh ? PostOp::Kind::gelu_tanh : PostOp::Kind::gelu;
+    default:
+      return PostOp::Kind::none;
+  }
+}
+
+// A matrix of the output's size that a post-op reads: contiguous, or one row for all.
+const char* add_operand(const KernelCall& call, PostOp::Kind kind, int16_t value,
+                        std::vector<ProductPostOp>& post) {
+  const ProgramInput& input = call.program->inputs[static_cast<size_t>(value)];
+  const Tensor& matrix = call.inputs[own_inputs(call.op) + static_cast<size_t>(input.operand)];
+  const bool one_row = matrix.stride(0) == 0 || matrix.size(0) == 1;
+  const bool side_by_side = matrix.stride(1) == 1 && matrix.size(1) > 1;
+  if (!side_by_side || (!one_row && matrix.stride(0) != matrix.size(1)))
+    return "a post-op reads contiguous matrices or one row for all";
+  if (matrix.dtype() != DType::f32 && matrix.dtype() != DType::bf16) return "a post-op reads f32 or bf16";
+  post.push_back({{kind, matrix.dtype(), one_row},
+                  {static_cast<const std::byte*>(matrix.data()), one_row ? 0 : matrix.stride(0), 1}});
+  return nullptr;
+}
+
+// Null when the program is such a sequence; `post` then holds it.
+const char* post_ops_of(const KernelCall& call, std::vector<ProductPostOp>& post) {
+  const PointwiseProgram& program = *call.program;
+  const auto inputs = static_cast<int16_t>(program.inputs.size());
+  int16_t now = -1;  // the product as it is after the steps so far
+  for (int16_t i = 0; i < inputs; ++i) {
+    const ProgramInput& input = program.inputs[static_cast<size_t>(i)];
+    if (input.operand != ProgramInput::kProduct) continue;
+    if (now >= 0 || input.column != 0) return "the program reads parts of the product";
+    now = i;
+  }
+  if (program.outputs.size() != 1 || program.outputs[0].value != program.values() - 1 || now < 0)
+    return "the program gives more than one result";
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const ProgramStep& step = program.steps[i];
+    const bool first = step.a == now, second = step.b == now;
+    if (first == second) return "the steps do not follow one another";
+    if (const PostOp::Kind kind = activation_kind(step); kind != PostOp::Kind::none) {
+      if (!first) return "the activation is another matrix's";
+      post.push_back({{.kind = kind}, {}});
+    } else if (step.op == Op::to) {
+      return "rounding between steps is no post-op";
+    }
+    if (step.b >= 0) {
+      const int16_t other = first ? step.b : step.a;
+      if (other >= inputs) return "the steps do not follow one another";
+      const auto kind = step.op == Op::add ? PostOp::Kind::add : PostOp::Kind::mul;
+      if (const char* reason = add_operand(call, kind, other, post)) return reason;
+    }
+    now = static_cast<int16_t>(inputs + static_cast<int16_t>(i));
+  }
+  return post.size() <= kMaxPostOps ? nullptr : "there are more than four post-ops";
+}
+
+// "onednn_brgemm_avx512_f32_gelu_tanh_mul": the product, then what its epilogue does.
+const char* name_with_epilogue(const char* product, const PointwiseProgram& program) {
+  std::string name = product;
+  for (const ProgramStep& step : program.steps) name.append("_").append(step_name(step));
+  return intern(name);
+}
+
+// The products alone; without the program the call is an ordinary one.
+GemmProblem problem_of(const KernelCall& call) {
+  return gemm_problem({call.op, call.attrs, call.inputs.first(own_inputs(call.op)), call.output});
+}
+
+// Rows [begin, end) of every operand of the program; the product's rows are at `block`, in `dtype`.
+ProgramLoop rows_loop(const KernelCall& call, int64_t begin, int64_t end, std::byte* block, DType dtype,
+                      int64_t width) {
+  ProgramLoop loop;
+  loop.dims = 2;
+  loop.sizes = {call.output.size(1), end - begin};
+  const auto add = [&loop](const void* data, int64_t row, int64_t column, DType type) {
+    const auto size = static_cast<int64_t>(dtype_size(type));
+    loop.operand[static_cast<size_t>(loop.operands++)] = {
+        .data = const_cast<char*>(static_cast<const char*>(data)),
+        .element_size = static_cast<int>(size),
+        .strides = {column * size, row * size}};
+  };
+  const auto at = [](const Tensor& tensor, int64_t row) {
+    return static_cast<const char*>(tensor.data()) +
+           row * tensor.stride(0) * static_cast<int64_t>(dtype_size(tensor.dtype()));
+  };
+  for (const Tensor& output : call.outputs) add(at(output, begin), output.stride(0), 1, output.dtype());
+  loop.outputs = loop.operands;
+  for (const ProgramInput& input : call.program->inputs) {
+    if (input.operand == ProgramInput::kProduct) {
+      add(block + input.column * static_cast<int64_t>(dtype_size(dtype)), width, 1, dtype);
+      continue;
+    }
+    const Tensor& matrix = call.inputs[own_inputs(call.op) + static_cast<size_t>(input.operand)];
+    add(at(matrix, begin), matrix.stride(0), matrix.stride(1), matrix.dtype());
+  }
+  loop.collapse();
+  return loop;
+}
+
+// The program as it reads the product in the type that it was computed in, before it is rounded.
+PointwiseProgram reading_wide(const PointwiseProgram& program, DType compute) {
+  PointwiseProgram wide = program;
+  for (ProgramInput& input : wide.inputs)
+    if (input.operand == ProgramInput::kProduct) input.dtype = compute;
+  return wide;
+}
+
+constexpr int64_t kBlockRows = 256;
+constexpr int64_t kFewRows =
+    32;  // a thread with fewer would multiply badly: then all threads share one product
+
+}  // namespace
+
+const char* refuse_gemm_post_ops(const KernelCall& call) {
+  if (call.output.dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
+  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  std::vector<ProductPostOp> post;
+  return post_ops_of(call, post);
+}
+
+KernelRan run_gemm_post_ops(const KernelCall& call) {
+  Product product = prepare_product(problem_of(call));
+  post_ops_of(call, product.post);
+  try {
+    const KernelRan ran = multiply_product(product);
+    return {name_with_epilogue(name_with_storage(ran.name, product), *call.program), ran.threads};
+  } catch (const dnnl::error& error) {
+    fail("{}: oneDNN could not make a product with {}: {}", op_row(call.op).name, call.program->name,
+         error.what());
+  }
+}
+
+const char* refuse_gemm_row_blocks(const KernelCall& call) {
+  if (call.output.dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
+  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  return nullptr;
+}
+
+KernelRan run_gemm_row_blocks(const KernelCall& call) {
+  const Product product = prepare_product(problem_of(call));
+  const PointwiseProgram wide = reading_wide(*call.program, product.compute);
+  const TileProgram program(wide);
+  for (Tensor& output : call.outputs) output.mutable_data();  // raises the version
+  const int64_t row_bytes = product.n * product.compute_size();
+  const auto run_rows = [&](int64_t begin, int64_t end, int threads) {
+    const detail::StorageRef block =
+        Allocator::instance().allocate(static_cast<size_t>((end - begin) * row_bytes));
+    auto* data = static_cast<std::byte*>(block.get()->data);
+    const char* name = multiply_rows(product, begin, end, threads, {.to = data, .wide = true});
+    const ProgramLoop loop = rows_loop(call, begin, end, data, product.compute, product.n);
+    threads == 1 ? program.run_here(loop) : static_cast<void>(program.run(loop));
+    return name;
+  };
+  const int threads = thread_count();
+  const int64_t share = (product.m + threads - 1) / threads;
+  const char* name = nullptr;
+  int used = threads;
+  if (share < kFewRows) {
+    name = run_rows(0, product.m, threads);
+  } else {
+    const int64_t block = std::min(kBlockRows, (share + 15) / 16 * 16);
+    used = parallel_for((product.m + block - 1) / block, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const char* ran = run_rows(i * block, std::min((i + 1) * block, product.m), 1);
+        if (i == 0) name = ran;
+      }
+    });
+  }
+  return {name_with_epilogue(name_with_storage(name, product), *call.program), used};
+}
+
+}  // namespace epilogue::cpu

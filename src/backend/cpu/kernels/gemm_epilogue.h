@@ -1,0 +1,17 @@
+// Products with a pointwise program as their epilogue: by oneDNN's post-ops where it has them, otherwise on
+// each block of rows that a product has just left in cache.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace epilogue::cpu {
+
+// One product, then activations and additions or multiplications with other matrices, one after the other.
+const char* refuse_gemm_post_ops(const KernelCall& call);
+KernelRan run_gemm_post_ops(const KernelCall& call);
+
+// Any program.
+const char* refuse_gemm_row_blocks(const KernelCall& call);
+KernelRan run_gemm_row_blocks(const KernelCall& call);
+
+}  // namespace epilogue::cpu
