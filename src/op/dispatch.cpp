@@ -9,6 +9,9 @@
 namespace epilogue {
 namespace {
 
+std::atomic<int> recording_threads{0};  // spares the others a look at their thread's own
+thread_local Recorder* recorder = nullptr;
+
 // Copies between devices move bytes; converting and striding happen on either side.
 Tensor run_to_device(const Tensor& source, const Inferred& out) {
   const Tensor packed = run_contiguous(source.dtype() == out.dtype ? source : source.to(out.dtype));
@@ -57,7 +60,21 @@ Tensor run_in_place(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
 
 }  // namespace
 
+RecordingScope::RecordingScope(Recorder& r) : outer_(recorder) {
+  recorder = &r;
+  recording_threads.fetch_add(1, std::memory_order_relaxed);
+}
+
+RecordingScope::~RecordingScope() {
+  recorder = outer_;
+  recording_threads.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool is_recording() { return recording_threads.load(std::memory_order_relaxed) != 0 && recorder != nullptr; }
+
 Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  if (is_recording()) [[unlikely]]
+    return recorder->record(op, inputs, attrs);
   const OpRow& row = op_row(op);
   const profile::OpScope scope(row.name, inputs);
   const Inferred out = infer(op, inputs, attrs);

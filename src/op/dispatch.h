@@ -1,6 +1,8 @@
-// THE way an op takes: its event is opened, its inputs are checked, and then a kernel runs.
+// THE way an op takes: its event is opened, its inputs are checked, and then a kernel runs, or, while this thread
+// captures a graph, a node joins it.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "op/op.h"
@@ -9,6 +11,28 @@ namespace epilogue {
 
 // Runs any op of ops.def but the composite ones, which call this for their parts (composite.cpp).
 Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs = {});
+
+// What takes the ops of a thread that captures (graph/capture.h).
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // Checks the call as infer does, notes it, and gives a tensor that stands for its result.
+  virtual Tensor record(Op op, std::span<const Tensor> inputs, const Attrs& attrs) = 0;
+};
+
+// Ops of this thread go to `recorder` until the scope ends. Scopes nest.
+class RecordingScope {
+ public:
+  explicit RecordingScope(Recorder& recorder);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  Recorder* outer_;
+};
+
+bool is_recording();  // whether this thread captures
 
 // The composite ops, each under its own event.
 Tensor run_linear(std::span<const Tensor> inputs);

@@ -34,6 +34,7 @@ struct Storage {
   std::atomic<int64_t> references{1};
   std::atomic<uint64_t> version{0};
   std::atomic<bool> parameter{false};
+  bool captured = false;  // stands for a value that a graph being captured will compute: there is no data
 
   // The value made under `key` from the present contents, or null. Values of older versions are dropped.
   std::shared_ptr<const void> find_derived(const DerivedKey& key);
