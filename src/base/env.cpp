@@ -11,7 +11,8 @@ namespace epilogue {
 namespace {
 
 constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
-    {"EPILOGUE_VERBOSE", "topics to print on stderr, comma-separated: dispatch, tuning"},
+    {"EPILOGUE_VERBOSE",
+     "topics to print on stderr, comma-separated: dispatch, tuning, guards, recompiles, compile"},
     {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA", "highest instruction set for CPU kernels: scalar, avx2, avx512; default: the machine's"},
@@ -19,6 +20,7 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_CUDA_MODULE",
      "the CUDA module to load, or 'none'; default: libepilogue_cuda.so beside libepilogue"},
     {"EPILOGUE_TF32", "1 lets CUDA products of f32 run in tf32; default: 0, full f32"},
+    {"EPILOGUE_DISABLE_PASSES", "passes of compile() to leave out, comma-separated"},
 }};
 
 bool has_word(std::string_view list, std::string_view word) {

@@ -7,7 +7,17 @@
 
 namespace epilogue {
 
-enum class EnvVar : uint8_t { verbose, threads, pack_weights, isa, cache_dir, cuda_module, tf32, count };
+enum class EnvVar : uint8_t {
+  verbose,
+  threads,
+  pack_weights,
+  isa,
+  cache_dir,
+  cuda_module,
+  tf32,
+  disable_passes,
+  count
+};
 
 struct EnvRow {
   const char* name;     // "EPILOGUE_THREADS"

@@ -76,8 +76,7 @@ ValueId add_view(Graph& graph, ValueId of, const Layout& layout, size_t at) {
 
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs) {
   std::vector<Tensor> tensors(graph.values.size());
-  for (size_t i = 0; i < graph.inputs.size(); ++i)
-    tensors[static_cast<size_t>(graph.inputs[i])] = inputs[i];
+  for (size_t i = 0; i < graph.inputs.size(); ++i) tensors[static_cast<size_t>(graph.inputs[i])] = inputs[i];
   for (size_t v = 0; v < graph.values.size(); ++v)
     if (graph.values[v].kind == ValueKind::constant) tensors[v] = graph.values[v].constant;
   std::vector<int> reads = graph.count_reads();
@@ -89,9 +88,8 @@ std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inpu
     }
     const auto out = static_cast<size_t>(node.outputs[0]);
     const Value& value = graph.values[out];
-    tensors[out] = node.op == Op::fill_
-                       ? full(value.sizes(), node.attrs.value, {value.dtype, value.device})
-                       : dispatch(node.op, arguments, node.attrs);
+    tensors[out] = node.op == Op::fill_ ? full(value.sizes(), node.attrs.value, {value.dtype, value.device})
+                                        : dispatch(node.op, arguments, node.attrs);
   }
   std::vector<Tensor> results;
   for (const ValueId output : graph.outputs) results.push_back(tensors[static_cast<size_t>(output)]);

@@ -76,8 +76,8 @@ std::string to_text(const Graph& graph);
 // The same without sizes and names of constants: equal for two graphs that need the same kernels.
 std::string structure(const Graph& graph);
 
-// Throws Error that names the node when a value is read before it is made, made twice, or does not have the shape and
-// dtype that infer gives; `after` names the pass for the message.
+// Throws Error that names the node when a value is read before it is made, made twice, or does not have the
+// shape and dtype that infer gives; `after` names the pass for the message.
 void verify(const Graph& graph, const std::string& after);
 
 // Runs the graph op by op, as eager does.

@@ -36,11 +36,12 @@ class Verifier {
   void check_node(const Node& node) {
     const char* name = op_row(node.op).name;
     for (const ValueId input : node.inputs)
-      require(known(input) && made_[static_cast<size_t>(input)], "{} reads %{} before it is made", name, input);
+      require(known(input) && made_[static_cast<size_t>(input)], "{} reads %{} before it is made", name,
+              input);
     require(!node.outputs.empty(), "{} makes nothing", name);
     for (const ValueId output : node.outputs) {
-      require(known(output) && !made_[static_cast<size_t>(output)], "{} makes %{}, which is there already", name,
-              output);
+      require(known(output) && !made_[static_cast<size_t>(output)], "{} makes %{}, which is there already",
+              name, output);
       made_[static_cast<size_t>(output)] = true;
     }
     if (node.program) check_program(node, name);
@@ -67,8 +68,8 @@ class Verifier {
     }
     for (size_t i = 0; i < program.steps.size(); ++i) {
       const auto before = static_cast<int>(program.inputs.size() + i);
-      require(program.steps[i].a < before && program.steps[i].b < before, "step {} of {} reads what comes later",
-              i, program.name);
+      require(program.steps[i].a < before && program.steps[i].b < before,
+              "step {} of {} reads what comes later", i, program.name);
     }
   }
 
@@ -85,9 +86,9 @@ class Verifier {
               "{} gives {}, its epilogue {}", name, out.layout.sizes.to_string(), value.sizes().to_string());
       return;
     }
-    require(value.dtype == out.dtype && value.sizes() == out.layout.sizes, "{} gives {} {}, the graph says {} {}",
-            name, dtype_name(out.dtype), out.layout.sizes.to_string(), dtype_name(value.dtype),
-            value.sizes().to_string());
+    require(value.dtype == out.dtype && value.sizes() == out.layout.sizes,
+            "{} gives {} {}, the graph says {} {}", name, dtype_name(out.dtype), out.layout.sizes.to_string(),
+            dtype_name(value.dtype), value.sizes().to_string());
     if (!is_view(node)) return;
     require(value.base == graph_.value(node.inputs[0]).base && same_layout(value.layout, out.layout),
             "{} of %{} does not have the layout that the graph says", name, node.inputs[0]);

@@ -1,5 +1,5 @@
-// THE way an op takes: its event is opened, its inputs are checked, and then a kernel runs, or, while this thread
-// captures a graph, a node joins it.
+// THE way an op takes: its event is opened, its inputs are checked, and then a kernel runs, or, while this
+// thread captures a graph, a node joins it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A pointwise program: what a group of pointwise ops computes for one element, as a short list of steps. Plain data that
-// backends run: on the CPU tile by tile, on a GPU as a kernel made from its text.
+// A pointwise program: what a group of pointwise ops computes for one element, as a short list of steps.
+// Plain data that backends run: on the CPU tile by tile, on a GPU as a kernel made from its text.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ProgramStep {
   GeluApproximate approximate = GeluApproximate::none;  // gelu, gelu_mul
   DType dtype = DType::f32;                             // to
   int16_t a = 0, b = -1;                                // b: -1 for ops of one input
-  int16_t slot = -1;                                    // where a runner may keep the result; set by finish_program
+  int16_t slot = -1;  // where a runner may keep the result; set by finish_program
   bool operator==(const ProgramStep&) const = default;
 };
 
@@ -24,8 +24,9 @@ struct ProgramInput {
   static constexpr int16_t kProduct = -1;
 
   DType dtype = DType::f32;
-  int16_t operand = 0;  // which of the call's tensors, or kProduct: the matrix product this is the epilogue of
-  int64_t column = 0;   // of the product's columns, the first that is read
+  int16_t operand =
+      0;               // which of the call's tensors, or kProduct: the matrix product this is the epilogue of
+  int64_t column = 0;  // of the product's columns, the first that is read
   bool operator==(const ProgramInput&) const = default;
 };
 
@@ -53,8 +54,8 @@ struct PointwiseProgram {
 // The dtype that elements of `dtype` are computed in.
 DType program_compute_type(DType dtype);
 
-// Joins an activation and the multiplication that alone reads it, drops steps nobody reads, gives steps their slots
-// and the program its name, of which `number` is the last part.
+// Joins an activation and the multiplication that alone reads it, drops steps nobody reads, gives steps their
+// slots and the program its name, of which `number` is the last part.
 void finish_program(PointwiseProgram& program, int number);
 
 // "gelu_tanh", "add", "to_bf16": a step as names and texts have it.

@@ -42,7 +42,8 @@ bool Tensor::is_contiguous() const { return epilogue::is_contiguous(sizes_, stri
 const void* Tensor::data() const {
   EP_CHECK(defined(), "an undefined tensor has no data");
   EP_CHECK(!storage()->captured,
-           "compile: the function reads a tensor's value ({} {}) while its graph is captured, where there is none; "
+           "compile: the function reads a tensor's value ({} {}) while its graph is captured, where there is "
+           "none; "
            "return the tensor and read it after the call, or leave that part out of compile()",
            dtype_name(dtype_), sizes_.to_string());
   return static_cast<const std::byte*>(storage()->data) + static_cast<size_t>(offset_) * dtype_size(dtype_);
@@ -50,9 +51,10 @@ const void* Tensor::data() const {
 
 void* Tensor::mutable_data() {
   EP_CHECK(defined(), "an undefined tensor has no data");
-  EP_CHECK(!storage()->captured,
-           "compile: the function writes into a tensor ({} {}) whose graph is captured; make a new tensor instead",
-           dtype_name(dtype_), sizes_.to_string());
+  EP_CHECK(
+      !storage()->captured,
+      "compile: the function writes into a tensor ({} {}) whose graph is captured; make a new tensor instead",
+      dtype_name(dtype_), sizes_.to_string());
   storage()->version.fetch_add(1, std::memory_order_acq_rel);
   return const_cast<void*>(data());
 }

@@ -1,0 +1,84 @@
+// compile(): a function of our ops, captured as a graph, fused and planned in the background. The first call
+// answers at once by running the graph op by op; later ones run the plan.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "epilogue/tensor.h"
+
+namespace epilogue {
+
+struct CompileOptions {
+  std::string name = "compiled";  // in traces and messages
+  std::vector<std::string>
+      disable;  // passes by their names (compile_passes()); EPILOGUE_DISABLE_PASSES adds to them
+  std::vector<std::string> enable;  // passes that a device leaves out by itself: gate_up_merge on the CPU
+  std::vector<const Tensor*>
+      watch;  // tensors the function reads besides its inputs, by the place where they are
+              // kept: one that is replaced by another tensor is seen. They outlive the function
+};
+
+// The passes in their order.
+std::vector<std::string> compile_passes();
+
+struct PassTime {
+  std::string name;
+  int64_t runs = 0;
+  double total_us = 0;
+};
+
+struct CompileStats {
+  int64_t calls = 0;
+  int64_t eager_calls = 0;  // of them, those that ran op by op because their kernels were not ready
+  int64_t shapes = 0;       // sizes that a plan was made for
+  int64_t builds = 0;       // finished in the background
+  int64_t failed_builds = 0;
+  int64_t recompiles = 0;             // builds beyond the first: another dtype, rank, layout or path
+  std::vector<std::string> reasons;   // of the last recompiles, e.g. "input 0: dtype f32 became bf16"
+  std::vector<std::string> failures;  // of the last failed builds: the function stays right and eager
+  int64_t peak_bytes = 0;             // of the last plan: intermediates and outputs together, at the most
+  int64_t unplanned_bytes = 0;        // what they would take if none were reused
+  std::vector<PassTime> passes;
+  double last_build_us = 0;
+};
+
+struct ExplainOptions {
+  bool passes = false;  // the graph after each pass, and why not more was done
+};
+
+// A handle: copies share the compiled state. Any number of threads may call it at once, and then call the
+// function at once, too.
+class CompiledFunction {
+ public:
+  CompiledFunction() = default;  // empty: not to be called
+
+  std::vector<Tensor> operator()(std::span<const Tensor> inputs) const;
+  Tensor operator()(const Tensor& x) const;  // one input, one output
+
+  // Returns when no build is under way.
+  void wait_ready() const;
+  CompileStats stats() const;
+  // The story of the graph for inputs like these, with leading sizes as symbols where the function takes any.
+  std::string explain(std::span<const Tensor> inputs, ExplainOptions options = {}) const;
+  explicit operator bool() const { return state_ != nullptr; }
+
+  struct State;
+  explicit CompiledFunction(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// `function` must compute its outputs from its inputs (and tensors that it holds) by ops alone: it is called
+// with stand-ins that have no values, once for each combination of input sizes. It may branch on sizes and
+// dtypes.
+CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
+                         CompileOptions options = {});
+CompiledFunction compile(std::function<Tensor(const Tensor&)> function, CompileOptions options = {});
+
+}  // namespace epilogue

@@ -1,0 +1,46 @@
+// The story of a graph in text: what was captured, and what each pass did.
+#include <fmt/format.h>
+
+#include "compile/function.h"
+
+namespace epilogue {
+namespace {
+
+graph::Graph capture_with_symbols(const graph::Function& function, std::span<const Tensor> inputs) {
+  try {
+    return graph::capture(function, inputs, {.symbols = true});
+  } catch (const Error&) {  // it asks for sizes of its own
+    return graph::capture(function, inputs);
+  }
+}
+
+std::string pass_text(const compiler::PassReport& report, const std::string& before) {
+  std::string text = fmt::format("\n== {}", report.name);
+  if (report.off) return text + ": off\n";
+  text += fmt::format(": {:.1f} us\n", report.us);
+  for (const std::string& note : report.notes) text += "   " + note + "\n";
+  return text + (report.text == before ? "   the graph is as before\n" : report.text);
+}
+
+}  // namespace
+
+std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
+                                             const ExplainOptions& what) const {
+  graph::Graph graph = capture_with_symbols(function, inputs);
+  std::string text = "== captured\n" + to_text(graph);
+  for (const auto& [name, prime] : graph.symbols)
+    text += fmt::format("{}{}", name == graph.symbols[0].first ? "   any size: " : ", ", name);
+  if (!graph.symbols.empty()) text += "\n";
+  std::string before = to_text(graph);
+  const compiler::PassesResult passes = compiler::run_passes(graph, options, true);
+  if (what.passes)
+    for (const compiler::PassReport& report : passes.reports) {
+      text += pass_text(report, before);
+      before = report.text;
+    }
+  else
+    text += "\n== after all passes\n" + to_text(graph);
+  return text;
+}
+
+}  // namespace epilogue

@@ -1,0 +1,219 @@
+#include "compile/function.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "compile/build_queue.h"
+#include "profile/event.h"
+
+namespace epilogue {
+namespace {
+
+constexpr size_t kMostInstances = 256;  // combinations of sizes; beyond them the one least used goes
+constexpr size_t kMostReasons = 32;
+
+void keep_last(std::vector<std::string>& texts, std::string text) {
+  if (texts.size() == kMostReasons) texts.erase(texts.begin());
+  texts.push_back(std::move(text));
+}
+
+void add_times(std::vector<PassTime>& times, const std::vector<compiler::PassReport>& reports) {
+  if (times.empty())
+    for (const compiler::PassReport& report : reports) times.push_back({report.name});
+  for (size_t i = 0; i < reports.size(); ++i) {
+    times[i].runs += !reports[i].off;
+    times[i].total_us += reports[i].us;
+  }
+}
+
+}  // namespace
+
+using Plan = compiler::Plan;
+
+std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::find(
+    std::span<const Tensor> inputs) {
+  const auto holds = [&](const auto& instance) { return instance->guards.hold(inputs, options.watch); };
+  const auto found = std::ranges::find_if(instances, holds);
+  if (found == instances.end()) return nullptr;
+  std::swap(*found, instances.front());
+  return instances.front();
+}
+
+std::vector<Tensor> CompiledFunction::State::call(std::span<const Tensor> inputs) {
+  if (is_recording()) return function(inputs);  // part of another function's graph
+  std::shared_ptr<Instance> instance;
+  std::shared_ptr<const Plan> plan;
+  {
+    const profile::Scope event(trace::EventKind::overhead, "ep::guards");
+    const std::lock_guard lock(mutex);
+    ++stats.calls;
+    instance = find(inputs);
+    if (instance) plan = instance->plan;
+  }
+  if (!instance) instance = add(inputs);
+  if (!plan) plan = plan_of(instance);
+  const profile::OpScope event(options.name.c_str(), inputs);
+  if (plan) return plan->run(inputs);
+  {
+    const std::lock_guard lock(mutex);
+    ++stats.eager_calls;
+  }
+  return run_eagerly(instance->graph, inputs);
+}
+
+std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
+    std::span<const Tensor> inputs) {
+  const profile::Scope event(trace::EventKind::overhead, "ep::capture");
+  graph::Graph graph = graph::capture(function, inputs);
+  const bool exact = graph.absolute_offsets;
+  std::string text = structure(graph);
+  auto instance = std::make_shared<Instance>(
+      Instance{compiler::Guards(inputs, options.watch, exact), std::move(graph), std::move(text), nullptr});
+  const std::lock_guard lock(mutex);
+  if (auto other = find(inputs)) return other;  // another thread was quicker
+  if (!structures.contains(instance->structure)) {
+    count_recompile(instances.empty() ? nullptr : instances.front().get(), inputs);
+    start_build(instance);
+  }
+  if (instances.size() >= kMostInstances) instances.pop_back();
+  instances.insert(instances.begin(), instance);
+  return instance;
+}
+
+void CompiledFunction::State::count_recompile(const Instance* before, std::span<const Tensor> inputs) {
+  if (!before) return;
+  std::string why = before->guards.what_changed(inputs, options.watch);
+  if (why.empty()) {
+    why = "the function took another path for sizes";
+    for (const Tensor& input : inputs) why.append(" ").append(input.sizes().to_string());
+  }
+  ++stats.recompiles;
+  verbose_line("recompiles", fmt::format("{}: {}", options.name, why));
+  keep_last(stats.reasons, std::move(why));
+}
+
+void CompiledFunction::State::start_build(const std::shared_ptr<Instance>& instance) {
+  structures[instance->structure] = Build::under_way;
+  ++under_way;
+  compiler::BuildQueue::instance().add([self = shared_from_this(), instance] { self->build(*instance); });
+}
+
+std::shared_ptr<const Plan> CompiledFunction::State::make_plan(const Instance& instance) {
+  graph::Graph graph = instance.graph;
+  compiler::PassesResult passes = compiler::run_passes(graph, options);
+  auto plan = std::make_shared<const Plan>(std::move(graph), std::move(passes.buffers), stacked);
+  const std::lock_guard lock(mutex);
+  add_times(stats.passes, passes.reports);
+  stats.peak_bytes = plan->buffers().peak;
+  stats.unplanned_bytes = plan->buffers().unplanned;
+  ++stats.shapes;
+  return plan;
+}
+
+void CompiledFunction::State::build(Instance& instance) {
+  const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<const Plan> plan;
+  std::string failure;
+  {
+    const profile::Scope event(trace::EventKind::overhead, "ep::build");
+    try {
+      plan = make_plan(instance);
+      plan->prepare();
+    } catch (const std::exception& error) {
+      plan = nullptr;
+      failure = error.what();
+    }
+  }
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+  verbose_line("compile", plan ? fmt::format("{}: built in {:.0f} us", options.name, took.count())
+                               : fmt::format("{}: stays eager: {}", options.name, failure));
+  const std::lock_guard lock(mutex);
+  structures[instance.structure] = plan ? Build::ready : Build::failed;
+  instance.plan = plan;
+  ++(plan ? stats.builds : stats.failed_builds);
+  if (!plan) keep_last(stats.failures, std::move(failure));
+  stats.last_build_us = took.count();
+  --under_way;
+  built.notify_all();
+}
+
+std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_ptr<Instance>& instance) {
+  {
+    const std::lock_guard lock(mutex);
+    if (instance->plan || structures[instance->structure] != Build::ready) return instance->plan;
+  }
+  std::shared_ptr<const Plan> plan;
+  std::string failure;
+  try {
+    const profile::Scope event(trace::EventKind::overhead, "ep::plan");
+    plan = make_plan(*instance);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  const std::lock_guard lock(mutex);
+  if (!plan) {  // of this shape alone: the graph runs op by op
+    ++stats.failed_builds;
+    keep_last(stats.failures, std::move(failure));
+    return nullptr;
+  }
+  if (plan->is_prepared()) return instance->plan = plan;
+  // These sizes need kernels that the others did not.
+  if (structures[instance->structure] == Build::ready) {
+    ++stats.recompiles;
+    keep_last(stats.reasons, "sizes that need other kernels");
+    start_build(instance);
+  }
+  return nullptr;
+}
+
+void CompiledFunction::State::wait_ready() {
+  std::unique_lock lock(mutex);
+  built.wait(lock, [this] { return under_way == 0; });
+}
+
+CompileStats CompiledFunction::State::stats_now() const {
+  const std::lock_guard lock(mutex);
+  return stats;
+}
+
+std::vector<Tensor> CompiledFunction::operator()(std::span<const Tensor> inputs) const {
+  EP_CHECK(state_, "an empty CompiledFunction was called");
+  return state_->call(inputs);
+}
+
+Tensor CompiledFunction::operator()(const Tensor& x) const {
+  std::vector<Tensor> results = (*this)(std::span(&x, 1));
+  EP_CHECK(results.size() == 1, "compile: the function gives {} tensors, one was expected", results.size());
+  return std::move(results[0]);
+}
+
+void CompiledFunction::wait_ready() const {
+  if (state_) state_->wait_ready();
+}
+
+CompileStats CompiledFunction::stats() const { return state_ ? state_->stats_now() : CompileStats{}; }
+
+std::string CompiledFunction::explain(std::span<const Tensor> inputs, ExplainOptions options) const {
+  EP_CHECK(state_, "an empty CompiledFunction has nothing to explain");
+  return state_->explain(inputs, options);
+}
+
+CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
+                         CompileOptions options) {
+  return CompiledFunction(std::make_shared<CompiledFunction::State>(std::move(function), std::move(options)));
+}
+
+CompiledFunction compile(std::function<Tensor(const Tensor&)> function, CompileOptions options) {
+  return compile(
+      [f = std::move(function)](std::span<const Tensor> inputs) {
+        EP_CHECK(inputs.size() == 1, "compile: the function takes one tensor, got {}", inputs.size());
+        return std::vector<Tensor>{f(inputs[0])};
+      },
+      std::move(options));
+}
+
+}  // namespace epilogue

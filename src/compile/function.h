@@ -1,0 +1,59 @@
+// The state behind a CompiledFunction.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "compile/guards.h"
+#include "compile/plan.h"
+#include "epilogue/compile.h"
+#include "graph/capture.h"
+
+namespace epilogue {
+
+// Each combination of input sizes has an instance: its captured graph and, once it is there, its plan. Graphs
+// of one structure need the same kernels: the first is built in the background, the others get their plan at
+// once.
+struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::State> {
+  State(graph::Function f, CompileOptions o) : function(std::move(f)), options(std::move(o)) {}
+
+  std::vector<Tensor> call(std::span<const Tensor> inputs);
+  void wait_ready();
+  CompileStats stats_now() const;
+  std::string explain(std::span<const Tensor> inputs, const ExplainOptions& what) const;
+
+ private:
+  enum class Build : uint8_t { under_way, ready, failed };
+  struct Instance {
+    compiler::Guards guards;
+    graph::Graph graph;
+    std::string structure;
+    std::shared_ptr<const compiler::Plan> plan;  // under the mutex
+  };
+
+  std::shared_ptr<Instance> find(std::span<const Tensor> inputs);  // with the mutex held
+  std::shared_ptr<Instance> add(std::span<const Tensor> inputs);
+  void start_build(const std::shared_ptr<Instance>& instance);  // with the mutex held
+  void build(Instance& instance);
+  std::shared_ptr<const compiler::Plan> make_plan(const Instance& instance);
+  // The plan, made now when the instance's structure is built; null while it is not.
+  std::shared_ptr<const compiler::Plan> plan_of(const std::shared_ptr<Instance>& instance);
+  void count_recompile(const Instance* before, std::span<const Tensor> inputs);  // with the mutex held
+
+  const graph::Function function;
+  const CompileOptions options;
+  const std::shared_ptr<compiler::StackedConstants> stacked = std::make_shared<compiler::StackedConstants>();
+
+  mutable std::mutex mutex;
+  std::condition_variable built;
+  std::vector<std::shared_ptr<Instance>> instances;  // the latest used first
+  std::map<std::string, Build> structures;
+  int under_way = 0;
+  CompileStats stats;
+};
+
+}  // namespace epilogue

@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include "compile/passes/edit.h"
+
+namespace epilogue::compiler {
+namespace {
+
+bool same_attrs(const Attrs& a, const Attrs& b) {
+  return a.approximate == b.approximate && a.dtype == b.dtype && a.device == b.device && a.value == b.value &&
+         std::ranges::equal(a.numbers, b.numbers) && a.sizes == b.sizes && a.strides == b.strides;
+}
+
+bool same(const graph::Graph& graph, const graph::Node& a, const graph::Node& b) {
+  return a.op == b.op && a.inputs == b.inputs && a.outputs.size() == b.outputs.size() && !a.program &&
+         !b.program && same_attrs(a.attrs, b.attrs) &&
+         graph.value(a.outputs[0]).dtype == graph.value(b.outputs[0]).dtype;
+}
+
+// Two outputs of the function stay two tensors.
+bool is_output(const graph::Graph& graph, graph::ValueId id) {
+  return std::ranges::any_of(graph.outputs, [&](graph::ValueId out) { return graph.value(out).base == id; });
+}
+
+}  // namespace
+
+// Nodes have no side effects, so two that compute the same from the same are one.
+void common_subexpressions(graph::Graph& graph, PassContext& context) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!same(graph, graph.nodes[j], graph.nodes[i])) continue;
+      const graph::ValueId first = graph.nodes[j].outputs[0], second = graph.nodes[i].outputs[0];
+      if (!is_view(graph.nodes[i]) && is_output(graph, first) && is_output(graph, second)) break;
+      graph.replace_reads(second, first);
+      context.notes.push_back(fmt::format("%{} is %{}", second, first));
+      break;
+    }
+  }
+  remove_unread(graph);
+  infer_views(graph);
+}
+
+}  // namespace epilogue::compiler

@@ -1,0 +1,163 @@
+// Random functions of our ops, compiled and eager: every pass alone, and all together.
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "close.h"
+#include "epilogue/compile.h"
+#include "epilogue/ops.h"
+
+namespace epilogue {
+namespace {
+
+// A list of choices that makes the same function at every call, for any sizes of its inputs.
+class RandomFunction {
+ public:
+  explicit RandomFunction(uint32_t seed) : random_(seed) {
+    constexpr DType kTypes[] = {DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64};
+    dtype_ = kTypes[pick(5)];
+    width_ = 1 + pick(20);
+    weights_ = 1 + pick(3);
+    for (int64_t i = 0; i < weights_; ++i)
+      weight_.push_back(randn({width_, width_}, seed + static_cast<uint64_t>(i), {dtype_}).set_parameter());
+    row_ = randn({width_}, seed + 9, {dtype_}).set_parameter();
+    const int64_t length = 3 + pick(10);
+    for (int64_t i = 0; i < length; ++i) choices_.push_back({pick(14), pick(100), pick(100)});
+    outputs_ = 1 + pick(3);
+  }
+
+  std::vector<Tensor> inputs(uint32_t shape_seed) const {
+    std::mt19937 sizes(shape_seed);
+    const auto size = [&] { return static_cast<int64_t>(sizes() % 10 == 0 ? 0 : 1 + sizes() % 9); };
+    const int64_t a = size(), b = size();
+    return {randn({a, b, width_}, shape_seed, {dtype_}), randn({a, b, width_}, shape_seed + 1, {dtype_}),
+            randn({b, 1}, shape_seed + 2, {dtype_})};
+  }
+
+  std::vector<Tensor> operator()(std::span<const Tensor> in) const {
+    std::vector<Tensor> made(in.begin(), in.begin() + 2);
+    for (const auto& [kind, first, second] : choices_)
+      made.push_back(apply(kind, made, first, second, in[2]));
+    std::vector<Tensor> results;
+    for (int64_t o = 0; o < outputs_; ++o) results.push_back(made[made.size() - 1 - static_cast<size_t>(o)]);
+    return results;
+  }
+
+  DType dtype() const { return dtype_; }
+
+ private:
+  struct Choice {
+    int64_t kind, first, second;
+  };
+
+  int64_t pick(int64_t count) { return static_cast<int64_t>(random_() % static_cast<uint32_t>(count)); }
+
+  // Values keep the shape [a, b, width], so that any two fit.
+  Tensor apply(int64_t kind, const std::vector<Tensor>& made, int64_t first, int64_t second,
+               const Tensor& column) const {
+    const Tensor& x = made[static_cast<size_t>(first) % made.size()];
+    const Tensor& y = made[static_cast<size_t>(second) % made.size()];
+    const Tensor half = full({1}, 0.5, {dtype_});
+    switch (kind) {
+      case 0:
+        return mul(add(x, y), half);
+      case 1:
+        return mul(mul(x, y), half);
+      case 2:
+        return relu(x);
+      case 3:
+        return silu(x);
+      case 4:
+        return gelu(x, second % 2 ? GeluApproximate::tanh : GeluApproximate::none);
+      case 5:
+        return mul(gelu_mul(x, y), half);
+      case 6:
+        return mul(silu_mul(x, y), half);
+      case 7:  // a layer, scaled so that values stay small
+        return mul(linear(x, weight_[static_cast<size_t>(second % weights_)], second % 3 ? Tensor{} : row_),
+                   full({1}, 0.2, {dtype_}));
+      case 8:
+        return add(matmul(x, weight_[0]), row_);
+      case 9:
+        return add(x, column);
+      case 10:
+        return mul(x, row_);
+      case 11:  // there and back
+        return x.transpose(0, 1).contiguous().transpose(0, 1);
+      case 12:
+        return relu(x.transpose(1, 2)).transpose(1, 2);
+      default: {
+        const DType between = dtype_ == DType::f32 ? DType::bf16 : DType::f32;
+        return add(x.to(between).to(dtype_), y.slice(2, 0, 1));
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  DType dtype_ = DType::f32;
+  int64_t width_ = 1, weights_ = 1, outputs_ = 1;
+  std::vector<Tensor> weight_;
+  Tensor row_;
+  std::vector<Choice> choices_;
+};
+
+// Fused 16-bit functions round less often than eager ones, so they differ by roundings of what passes
+// through.
+double allowed(DType dtype, double largest) {
+  const double unit = dtype == DType::bf16 ? 1.0 / 128 : dtype == DType::f16 ? 1.0 / 1024 : 2e-6;
+  return (dtype == DType::f64 ? 1e-12 : 12 * unit) * (1 + largest);
+}
+
+double largest_of(const Tensor& x) {
+  return x.numel() == 0 ? 0 : max_error(x, mul(x, full({1}, 0, {x.dtype()})));
+}
+
+void expect_agreement(const RandomFunction& function, const CompileOptions& options, uint32_t seed) {
+  const CompiledFunction f = compile([&](std::span<const Tensor> in) { return function(in); }, options);
+  for (uint32_t shape = 0; shape < 2; ++shape) {
+    const std::vector<Tensor> inputs = function.inputs(seed * 2 + shape);
+    const std::vector<Tensor> expected = function(inputs);
+    f(inputs);
+    f.wait_ready();
+    const std::vector<Tensor> found = f(inputs);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t o = 0; o < found.size(); ++o) {
+      ASSERT_EQ(found[o].sizes(), expected[o].sizes());
+      ASSERT_EQ(found[o].dtype(), expected[o].dtype());
+      ASSERT_LE(max_error(found[o], expected[o]), allowed(function.dtype(), largest_of(expected[o])))
+          << "seed " << seed << ", output " << o << ", " << dtype_name(function.dtype()) << "\n"
+          << f.explain(inputs);
+    }
+  }
+  EXPECT_EQ(f.stats().failed_builds, 0) << f.stats().failures.front();
+}
+
+class RandomGraphs : public ::testing::TestWithParam<std::string> {};
+
+// Each parameter gets its own 500 functions, so that together the seeds go far.
+TEST_P(RandomGraphs, AgreeWithEager) {
+  CompileOptions options;
+  options.enable = {"gate_up_merge"};
+  uint32_t begin = 0;
+  if (GetParam() != "all")
+    for (const std::string& pass : compile_passes()) {
+      ++begin;
+      if (pass != GetParam()) options.disable.push_back(pass);
+    }
+  for (uint32_t seed = begin * 1000; seed < begin * 1000 + 500; ++seed) {
+    expect_agreement(RandomFunction(seed), options, seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+std::vector<std::string> each_pass_and_all() {
+  std::vector<std::string> names = compile_passes();
+  names.emplace_back("all");
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Passes, RandomGraphs, ::testing::ValuesIn(each_pass_and_all()),
+                         [](const auto& parameter) { return parameter.param; });
+
+}  // namespace
+}  // namespace epilogue
