@@ -1,42 +1,22 @@
 #include "epilogue/safetensors.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include <fcntl.h>
 #include <simdjson.h>
-#include <unistd.h>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "io/safetensors_header.h"
 
 namespace epilogue {
 namespace {
-
-std::string system_error() { return std::strerror(errno); }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // A private mapping of a whole file: writes stay in this process.
 class Mapping {
@@ -86,49 +66,6 @@ SafetensorsFile load(const std::string& path) {
   file.metadata = std::move(header.metadata);
   return file;
 }
-
-// A file beside `path` that takes its place on commit() and is gone otherwise.
-class ReplacementFile {
- public:
-  explicit ReplacementFile(const std::string& path)
-      : path_(path),
-        temporary_(fmt::format("{}.{}.{}.tmp", path, ::getpid(), count_++)),
-        file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    EP_CHECK(file_.get() >= 0, "cannot create {}: {}", temporary_, system_error());
-  }
-  ~ReplacementFile() {
-    if (!committed_) ::unlink(temporary_.c_str());
-  }
-
-  void write(const void* data, size_t size) {
-    const char* bytes = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t written = ::write(file_.get(), bytes, size);
-      if (written < 0 && errno == EINTR) continue;
-      EP_CHECK(written > 0, "cannot write {}: {}", temporary_, system_error());
-      bytes += written;
-      size -= static_cast<size_t>(written);
-    }
-  }
-
-  // On disk before the rename: after a crash there is the old file or the new one, whole.
-  void commit() {
-    EP_CHECK(::fsync(file_.get()) == 0, "cannot write {}: {}", temporary_, system_error());
-    EP_CHECK(::rename(temporary_.c_str(), path_.c_str()) == 0, "cannot rename {}: {}", temporary_,
-             system_error());
-    committed_ = true;
-    const auto folder = std::filesystem::absolute(path_).parent_path();
-    const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (directory.get() >= 0) ::fsync(directory.get());
-  }
-
- private:
-  static inline std::atomic<unsigned> count_ = 0;
-
-  std::string path_, temporary_;
-  FileDescriptor file_;
-  bool committed_ = false;
-};
 
 using NamedTensor = std::pair<std::string, Tensor>;
 

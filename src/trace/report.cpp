@@ -1,12 +1,7 @@
 #include "trace/report.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-
-#include <unistd.h>
-
 #include "base/check.h"
+#include "base/file.h"
 #include "trace/report/page.h"
 #include "trace/report_data.h"
 
@@ -29,14 +24,13 @@ std::string render_report(std::span<const Trace* const> traces, const ReportOpti
 void write_report(std::span<const Trace* const> traces, const std::string& path,
                   const ReportOptions& options) {
   const std::string page = render_report(traces, options);
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(page.data(), static_cast<std::streamsize>(page.size()));
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  fail("report: {} cannot be written", path);
+  try {
+    ReplacementFile file(path);
+    file.write(page.data(), page.size());
+    file.commit();
+  } catch (const Error& error) {
+    fail("report: {} cannot be written: {}", path, error.what());
+  }
 }
 
 }  // namespace epilogue::trace

@@ -13,6 +13,7 @@
 #include "trace/diff.h"
 #include "trace/kernel_name.h"
 #include "trace/links.h"
+#include "trace/names.h"
 #include "trace/steps.h"
 #include "trace/summary.h"
 
@@ -33,12 +34,9 @@ std::string name_of_source(const std::string& source) {
 }
 
 std::string track_title(const Trace& trace, const Track& track) {
-  std::string_view name = trace.strings[track.name];
-  while (name.ends_with(' ')) name.remove_suffix(1);
-  const std::string title = name.empty()
-                                ? fmt::format("{} {}", track.device ? "stream" : "thread", track.thread)
-                                : std::string(name);
-  return track.device && trace.devices.size() > 1 ? fmt::format("GPU {} {}", track.process, title) : title;
+  std::string title = track_name(trace, track);
+  while (title.ends_with(' ')) title.pop_back();  // PyTorch's "stream 7 "
+  return track.device && trace.devices.size() > 1 ? gpu_name(track.process) + ' ' + title : title;
 }
 
 std::string device_title(const Trace& trace) {
@@ -47,7 +45,7 @@ std::string device_title(const Trace& trace) {
   for (const DeviceProperties& device : trace.devices) {
     if (device.id == runs_on->process && !device.name.empty()) return device.name;
   }
-  return fmt::format("GPU {}", runs_on->process);
+  return gpu_name(runs_on->process);
 }
 
 // Where the trace's time begins on the page.
@@ -57,12 +55,6 @@ int64_t origin_ns(const Trace& trace) {
   }
   const auto first = std::ranges::find_if(trace.events, [](const Event& e) { return is_slice(e.kind); });
   return first == trace.events.end() ? 0 : first->start_ns;
-}
-
-std::string memory_title(const Memory& memory) {
-  if (memory.device_type == 0) return "CPU";
-  if (memory.device_type == 1) return fmt::format("CUDA {}", memory.device_index);
-  return fmt::format("device {}.{}", memory.device_type, memory.device_index);
 }
 
 class DataWriter {
@@ -175,7 +167,7 @@ std::string DataWriter::memory(const Trace& trace) {
   for (const Event& event : trace.events) {
     if (event.kind != EventKind::memory || event.detail == kNoDetail) continue;
     const Memory& memory = trace.memories[event.detail];
-    Series& series = devices[memory_title(memory)];
+    Series& series = devices[memory_device_name(memory.device_type, memory.device_index)];
     series.time.push_back(event.start_ns - origin);
     series.allocated.push_back(memory.total_allocated);
     series.reserved.push_back(memory.total_reserved);

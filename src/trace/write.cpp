@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <set>
+#include <utility>
 
 #include <unistd.h>
 #include <zlib.h>
@@ -9,28 +8,26 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "epilogue/trace.h"
 #include "trace/lanes.h"
 #include "trace/links.h"
+#include "trace/names.h"
 
 namespace epilogue::trace {
 namespace {
 
-// A file that appears under its name only once it is complete; gzip when the name ends in ".gz".
+// Text to a file that appears only once it is complete; gzip when the name ends in ".gz".
 class OutFile {
  public:
   explicit OutFile(const std::string& path)
-      : path_(path),
-        temporary_(fmt::format("{}.{}.tmp", path, ::getpid())),
-        file_(gzopen(temporary_.c_str(), path.ends_with(".gz") ? "wb6" : "wbT")) {
-    EP_CHECK(file_, "{}: cannot write: {}", path_, std::strerror(errno));
-    gzbuffer(file_, 1 << 18);
+      : file_(path), stream_(gzdopen(::dup(file_.descriptor()), path.ends_with(".gz") ? "wb6" : "wbT")) {
+    EP_CHECK(stream_, "cannot write: {}", system_error());
+    gzbuffer(stream_, 1 << 18);
   }
   ~OutFile() {
-    if (!file_) return;
-    gzclose(file_);
-    std::remove(temporary_.c_str());
+    if (stream_) gzclose(stream_);
   }
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
@@ -43,24 +40,20 @@ class OutFile {
 
   void publish() {
     flush();
-    const int error = gzclose(file_);
-    file_ = nullptr;
-    if (error != Z_OK || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      std::remove(temporary_.c_str());
-      fail("{}: cannot write: {}", path_, std::strerror(errno));
-    }
+    EP_CHECK(gzclose(std::exchange(stream_, nullptr)) == Z_OK, "cannot write: {}", system_error());
+    file_.commit();
   }
 
  private:
   void flush() {
     const auto size = static_cast<unsigned>(text_.size());
-    EP_CHECK(size == 0 || gzwrite(file_, text_.data(), size) == static_cast<int>(size),
-             "{}: cannot write: {}", path_, std::strerror(errno));
+    EP_CHECK(size == 0 || gzwrite(stream_, text_.data(), size) == static_cast<int>(size), "cannot write: {}",
+             system_error());
     text_.clear();
   }
 
-  std::string path_, temporary_;
-  gzFile file_;
+  ReplacementFile file_;
+  gzFile stream_;
   std::string text_;
 };
 
@@ -279,7 +272,7 @@ class Writer {
       if (track.process >= 0 && !is_span(track)) processes.emplace(track.process, track.device);
     for (const auto& [process, device] : processes) {
       // Perfetto shows names and ignores labels.
-      const std::string name = device ? fmt::format("GPU {}", process) : "CPU";
+      const std::string name = device ? gpu_name(process) : "CPU";
       write_metadata("process_name", process, 0, "name", json_quote(name));
       write_metadata("process_labels", process, 0, "labels", json_quote(name));
       write_metadata("process_sort_index", process, 0, "sort_index",
@@ -293,9 +286,7 @@ class Writer {
   }
 
   void write_thread_names(const Track& track, uint32_t further_rows) {
-    const std::string name = track.name != 0
-                                 ? std::string(trace_.strings[track.name])
-                                 : fmt::format("{} {}", track.device ? "stream" : "thread", track.thread);
+    const std::string name = track_name(trace_, track);
     for (uint32_t row = 0; row <= further_rows; ++row) {
       const int64_t thread = track.thread + kLaneTids * row;
       const std::string title = row == 0 ? name : fmt::format("{} overlapping {}", name, row);
@@ -335,6 +326,10 @@ class Writer {
 
 }  // namespace
 
-void write_trace(const Trace& trace, const std::string& path) { Writer(trace, path).write(); }
+void write_trace(const Trace& trace, const std::string& path) try {
+  Writer(trace, path).write();
+} catch (const Error& error) {
+  fail("{}: {}", path, error.what());
+}
 
 }  // namespace epilogue::trace

@@ -1,0 +1,43 @@
+// Files by descriptor, and files that appear under their name only when they are whole.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace epilogue {
+
+// What errno says.
+std::string system_error();
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// A file beside `path` that takes its place on commit() and is gone otherwise. All but the destructor throw
+// Error.
+class ReplacementFile {
+ public:
+  explicit ReplacementFile(const std::string& path);
+  ~ReplacementFile();
+
+  void write(const void* data, size_t size);
+  // The open file, for a library that writes by itself.
+  int descriptor() const { return file_.get(); }
+  // On disk before it takes its place: after a crash there is the old file or the new one, whole.
+  void commit();
+
+ private:
+  std::string path_, temporary_;
+  FileDescriptor file_;
+  bool committed_ = false;
+};
+
+}  // namespace epilogue
