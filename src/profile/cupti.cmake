@@ -9,7 +9,9 @@ set(cupti_dir ${PROJECT_SOURCE_DIR}/src/profile)
 add_library(epilogue_cupti MODULE ${cupti_dir}/cupti.cpp ${cupti_dir}/cupti_devices.cpp)
 target_include_directories(epilogue_cupti PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(epilogue_cupti PRIVATE epilogue_flags epilogue fmt::fmt CUDA::cupti CUDA::cudart_static)
-set_target_properties(epilogue_cupti PROPERTIES INSTALL_RPATH $ORIGIN)
+# Where the toolkit's libraries usually lie on a machine that runs the module.
+set(cupti_rpath "$ORIGIN;/usr/local/cuda/lib64;/usr/local/cuda/extras/CUPTI/lib64")
+set_target_properties(epilogue_cupti PROPERTIES BUILD_RPATH "${cupti_rpath}" INSTALL_RPATH "${cupti_rpath}")
 install(TARGETS epilogue_cupti DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 if(EPILOGUE_TESTS)
