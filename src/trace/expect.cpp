@@ -90,7 +90,7 @@ class Judge {
   }
 
   Verdict median(const Rule& rule, int64_t Step::*member) const {
-    const int64_t ns = seen_.median(member);
+    const int64_t ns = median_of(seen_.steps, member);
     return {rule.bound.holds(static_cast<double>(ns) / 1e3), us_json(ns)};
   }
 

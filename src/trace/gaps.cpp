@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "trace/kernel_name.h"
+#include "trace/names.h"
 #include "trace/print.h"
 #include "trace/steps.h"
 
@@ -19,13 +20,12 @@ class GapFinder {
       : trace_(trace),
         launches_(launching_calls(trace)),
         host_(trace.tracks.size()),
-        longest_end_(trace.tracks.size()) {
+        around_(trace.tracks.size()) {
     for (uint32_t i = 0; i < trace.events.size(); ++i) {
       const Event& event = trace.events[i];
       has_device_ |= is_device_work(event.kind);
       if (!is_host_slice(event.kind)) continue;
-      auto& ends = longest_end_[event.track];
-      ends.push_back(ends.empty() ? event.end_ns() : std::max(ends.back(), event.end_ns()));
+      around_[event.track].push_back(open_at(event.track, event.start_ns));
       host_[event.track].push_back(i);
       if (event.kind == EventKind::cpu_op && event.external_id != 0) op_by_id_.emplace(event.external_id, i);
     }
@@ -95,16 +95,28 @@ class GapFinder {
     find_host(gap, thread);
   }
 
-  // Slices of a thread that overlap [from, to), in order.
+  // The last slice of a thread (into host_) that is open at the moment, of those added so far; kNoEvent:
+  // none.
+  uint32_t open_at(uint32_t thread, int64_t ns) const {
+    const auto& slices = host_[thread];
+    uint32_t at = slices.empty() ? kNoEvent : static_cast<uint32_t>(slices.size() - 1);
+    while (at != kNoEvent && trace_.events[slices[at]].end_ns() <= ns) at = around_[thread][at];
+    return at;
+  }
+
+  // Slices of a thread that overlap [from, to), in order: those around the last that began before, and those
+  // that began within.
   std::vector<uint32_t> slices_within(uint32_t thread, int64_t from, int64_t to) const {
     const auto& slices = host_[thread];
-    const auto end = std::lower_bound(slices.begin(), slices.end(), to,
-                                      [&](uint32_t i, int64_t t) { return trace_.events[i].start_ns < t; });
+    const auto starts_before = [&](uint32_t i, int64_t t) { return trace_.events[i].start_ns < t; };
+    const auto first = std::lower_bound(slices.begin(), slices.end(), from, starts_before);
     std::vector<uint32_t> found;
-    for (auto at = end - slices.begin(); at-- > 0 && longest_end_[thread][static_cast<size_t>(at)] > from;)
-      if (const uint32_t i = slices[static_cast<size_t>(at)]; trace_.events[i].end_ns() > from)
-        found.push_back(i);
+    for (auto at = first == slices.begin() ? kNoEvent : static_cast<uint32_t>(first - slices.begin() - 1);
+         at != kNoEvent; at = around_[thread][at])
+      if (trace_.events[slices[at]].end_ns() > from) found.push_back(slices[at]);
     std::reverse(found.begin(), found.end());
+    for (auto at = first; at != slices.end() && trace_.events[*at].start_ns < to; ++at)
+      if (trace_.events[*at].end_ns() > from) found.push_back(*at);
     return found;
   }
 
@@ -138,19 +150,14 @@ class GapFinder {
 
   const Trace& trace_;
   std::vector<uint32_t> launches_;
-  std::vector<std::vector<uint32_t>> host_;        // by track: the host's slices
-  std::vector<std::vector<int64_t>> longest_end_;  // and the latest end up to each
+  std::vector<std::vector<uint32_t>> host_;    // by track: the host's slices
+  std::vector<std::vector<uint32_t>> around_;  // and the slice (into host_) that each began in
   std::unordered_map<uint64_t, uint32_t> op_by_id_;
   bool has_device_ = false;
 };
 
 std::string name_of(const Trace& trace, uint32_t event) {
   return event == kNoEvent ? "" : std::string(trace.name(trace.events[event]));
-}
-
-std::string track_name(const Track& track) {
-  return track.device ? fmt::format("GPU {} stream {}", track.process, track.thread)
-                      : fmt::format("thread {}", track.thread);
 }
 
 double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
@@ -176,7 +183,7 @@ std::string gaps_text(const Trace& trace, int rows) {
                                                                 100 * us(gap.host_ns) / us(gap.duration_ns));
     table.add_row({format_us(us(gap.duration_ns)),
                    format_us(us(gap.start_ns - trace.events.front().start_ns)),
-                   track_name(trace.tracks[gap.track]), short_name(name_of(trace, gap.ended_by)),
+                   full_track_name(trace.tracks[gap.track]), short_name(name_of(trace, gap.ended_by)),
                    name_of(trace, gap.launched_by), host});
   }
   return fmt::format("{}\n{}", trace.source, table.to_string());
@@ -189,7 +196,7 @@ std::string gaps_json(const Trace& trace, int rows) {
     text += fmt::format(
         R"({}{{"idle_us":{:.3f},"at_us":{:.3f},"where":{},"ended_by":{},"launched_by":{},"host":{},"host_us":{:.3f}}})",
         separator, us(gap.duration_ns), us(gap.start_ns - trace.events.front().start_ns),
-        json_quote(track_name(trace.tracks[gap.track])), json_quote(name_of(trace, gap.ended_by)),
+        json_quote(full_track_name(trace.tracks[gap.track])), json_quote(name_of(trace, gap.ended_by)),
         json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
     separator = ",\n  ";
   }

@@ -29,13 +29,14 @@ class Observer {
   }
 
   Observed observe() {
-    for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
+    StepSearch search(seen_.steps);
+    for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i, search);
     for (uint32_t i = 0; i < trace_.events.size(); ++i)
       if (trace_.events[i].kind == EventKind::cpu_op && places_[i].step != kNoEvent)
         ++seen_.calls_by_kernels[trace_.name(trace_.events[i])][kernels_of_[i]];
     for (const Gap& gap : find_unexplained_gaps(trace_)) {
       const uint32_t step = places_[gap.ended_by].step;
-      if (step == kNoEvent || step_at(seen_.steps, gap.start_ns) != step) continue;
+      if (step == kNoEvent || search.at(gap.start_ns) != step) continue;
       seen_.longest_gap_ns = gap.duration_ns;
       break;  // they come longest first
     }
@@ -43,10 +44,10 @@ class Observer {
   }
 
  private:
-  void add(uint32_t i) {
+  void add(uint32_t i, StepSearch& search) {
     const Event& event = trace_.events[i];
     if (is_device_work(event.kind) && launches_[i] == kNoEvent)
-      seen_.untied += step_at(seen_.steps, event.start_ns) != kNoEvent;
+      seen_.untied += search.at(event.start_ns) != kNoEvent;
     if (places_[i].step == kNoEvent) return;
     const std::string_view name = trace_.name(event);
     if (event.kind == EventKind::kernel || event.kind == EventKind::cpu_kernel) {
@@ -68,21 +69,12 @@ class Observer {
 
 }  // namespace
 
-int64_t Observed::median(int64_t Step::*member) const {
-  std::vector<int64_t> values;
-  for (const Step& step : steps) values.push_back(step.*member);
-  return Spread(std::move(values)).median;
-}
-
 double Observed::idle_share() const {
   std::vector<double> shares;
   for (const Step& step : steps)
     shares.push_back(
         step.wall_ns > 0 ? static_cast<double>(step.device_idle_ns) / static_cast<double>(step.wall_ns) : 0);
-  if (shares.empty()) return 0;
-  const auto middle = shares.begin() + static_cast<ptrdiff_t>(shares.size() / 2);
-  std::nth_element(shares.begin(), middle, shares.end());
-  return *middle;
+  return median_of(std::move(shares));
 }
 
 Observed observe(const Trace& trace) { return Observer(trace).observe(); }

@@ -26,7 +26,6 @@ struct Observed {
   // By op: how many of its calls launched so many kernels, with those of the ops they call.
   std::map<std::string_view, std::map<int64_t, int64_t>> calls_by_kernels;
 
-  int64_t median(int64_t Step::*member) const;
   double idle_share() const;  // of the wall time, median over the steps
 };
 Observed observe(const Trace& trace);

@@ -1,25 +1,16 @@
 #include "trace/placement.h"
 
-#include <algorithm>
-
 namespace epilogue::trace {
-
-uint32_t step_at(const std::vector<Step>& steps, int64_t ns) {
-  const auto after = std::upper_bound(steps.begin(), steps.end(), ns,
-                                      [](int64_t t, const Step& step) { return t < step.start_ns; });
-  if (after == steps.begin()) return kNoEvent;
-  const Step& step = *(after - 1);
-  return ns < step.start_ns + step.wall_ns ? static_cast<uint32_t>(after - 1 - steps.begin()) : kNoEvent;
-}
 
 std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32_t>& launches,
                                     const std::vector<Step>& steps) {
   std::vector<Placement> places(trace.events.size());
+  StepSearch search(steps);
   std::vector<std::vector<uint32_t>> open(trace.tracks.size());  // the ops around, per thread
   for (uint32_t i = 0; i < trace.events.size(); ++i) {
     const Event& event = trace.events[i];
     if (is_device_work(event.kind)) continue;
-    places[i].step = step_at(steps, event.start_ns);
+    places[i].step = search.at(event.start_ns);
     auto& around = open[event.track];
     while (!around.empty() && trace.events[around.back()].end_ns() <= event.start_ns) around.pop_back();
     if (!around.empty()) places[i].op = around.back();

@@ -17,9 +17,6 @@ struct Placement {
       kNoEvent;  // the innermost cpu_op around it (index into Trace::events); an op's own is its parent
 };
 
-// The step that holds the moment; kNoEvent: none.
-uint32_t step_at(const std::vector<Step>& steps, int64_t ns);
-
 // For each event. Device work is where its launching call is; without that call it is nowhere.
 std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32_t>& launches,
                                     const std::vector<Step>& steps);

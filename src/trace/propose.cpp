@@ -66,12 +66,12 @@ class Proposal {
                             [](const Step& a, const Step& b) { return a.kernels < b.kernels; });
     add("", "kernels of each step",
         fmt::format("kernels_per_step = {}", bounds(least->kernels, most->kernels)));
-    add_time("a step's wall time, median", "step_time_us", seen_.median(&Step::wall_ns), kTimeRoom);
+    add_time("a step's wall time, median", "step_time_us", median_of(seen_.steps, &Step::wall_ns), kTimeRoom);
   }
 
   void add_device() {
-    add_time("a step's device busy time, median", "device_time_us", seen_.median(&Step::device_busy_ns),
-             kTimeRoom);
+    add_time("a step's device busy time, median", "device_time_us",
+             median_of(seen_.steps, &Step::device_busy_ns), kTimeRoom);
     const double idle = seen_.idle_share();
     add(fmt::format("{:.4f}; a tenth of the step above", idle), "the device is kept busy",
         fmt::format("device_idle_share = {{max = {}}}", std::min(1.0, rounded_up(idle + kIdleRoom))));

@@ -9,6 +9,15 @@
 
 namespace epilogue::trace {
 
+// The upper one of two in the middle; 0 of none.
+template <class Number>
+Number median_of(std::vector<Number> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 struct Spread {
   int64_t median = 0;
   int64_t low = 0, high = 0;  // without the lowest and the highest tenth; all of fewer than ten
@@ -17,8 +26,8 @@ struct Spread {
   Spread() = default;
   explicit Spread(std::vector<int64_t> values) : count(values.size()) {
     if (values.empty()) return;
+    median = median_of(values);
     std::sort(values.begin(), values.end());
-    median = values[count / 2];
     low = values[count / 10];
     high = values[count - 1 - count / 10];
   }

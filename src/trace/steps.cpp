@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "trace/links.h"
+#include "trace/spread.h"
 
 namespace epilogue::trace {
 namespace {
@@ -86,20 +87,9 @@ class StepFinder {
     }
   }
 
-  // Times come nearly in order, hence the step of the last call is tried first.
   Measured* step_at(int64_t ns) {
-    const auto holds = [&](size_t s) {
-      return ns >= steps_[s].start_ns && ns < steps_[s].start_ns + steps_[s].wall_ns;
-    };
-    if (!holds(last_)) {
-      const auto after = std::upper_bound(steps_.begin(), steps_.end(), ns,
-                                          [](int64_t t, const Step& step) { return t < step.start_ns; });
-      if (after == steps_.begin()) return nullptr;
-      const auto s = static_cast<size_t>(after - steps_.begin()) - 1;
-      if (!holds(s)) return nullptr;
-      last_ = s;
-    }
-    return &measured_[last_];
+    const uint32_t step = search_.at(ns);
+    return step == kNoEvent ? nullptr : &measured_[step];
   }
 
   Regime decide(const Step& step, const Measured& measured) const {
@@ -115,11 +105,28 @@ class StepFinder {
   std::vector<Step> steps_;
   std::vector<Measured> measured_;  // by step
   std::vector<uint8_t> is_sync_;    // by name
-  size_t last_ = 0;
+  StepSearch search_{steps_};
   bool has_device_ = false;
 };
 
 }  // namespace
+
+uint32_t StepSearch::at(int64_t ns) {
+  if (last_ < steps_.size() && holds(last_, ns)) return static_cast<uint32_t>(last_);
+  const auto after = std::upper_bound(steps_.begin(), steps_.end(), ns,
+                                      [](int64_t t, const Step& step) { return t < step.start_ns; });
+  if (after == steps_.begin()) return kNoEvent;
+  const auto step = static_cast<size_t>(after - steps_.begin()) - 1;
+  if (!holds(step, ns)) return kNoEvent;
+  last_ = step;
+  return static_cast<uint32_t>(step);
+}
+
+int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member) {
+  std::vector<int64_t> values;
+  for (const Step& step : steps) values.push_back(step.*member);
+  return median_of(std::move(values));
+}
 
 const char* regime_name(Regime regime) {
   switch (regime) {

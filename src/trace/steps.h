@@ -38,6 +38,25 @@ inline bool is_step(const Trace& trace, const Event& event) {
   return event.kind == EventKind::user_annotation && trace.name(event).starts_with("ProfilerStep#");
 }
 
+// Which step holds a moment. Asked in about the order of time it seldom searches. The steps are in time order
+// and outlive it.
+class StepSearch {
+ public:
+  explicit StepSearch(const std::vector<Step>& steps) : steps_(steps) {}
+  // Into the steps; UINT32_MAX (kNoEvent): none.
+  uint32_t at(int64_t ns);
+
+ private:
+  bool holds(size_t step, int64_t ns) const {
+    return ns >= steps_[step].start_ns && ns < steps_[step].start_ns + steps_[step].wall_ns;
+  }
+  const std::vector<Step>& steps_;
+  size_t last_ = 0;
+};
+
+// The median over the steps; 0 without steps.
+int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member);
+
 // In time order. `launches` is launching_calls(trace).
 std::vector<Step> find_steps(const Trace& trace, const std::vector<uint32_t>& launches);
 

@@ -10,6 +10,7 @@
 #include "trace/links.h"
 #include "trace/numbers.h"
 #include "trace/op_table.h"
+#include "trace/spread.h"
 
 namespace epilogue::trace {
 namespace {
@@ -107,10 +108,8 @@ LaunchStats launch_stats(const Trace& trace, const std::vector<uint32_t>& launch
   }
   LaunchStats stats{.launches = static_cast<int64_t>(called.size())};
   if (called.empty()) return stats;
-  const auto median = latencies.begin() + static_cast<ptrdiff_t>(latencies.size() / 2);
-  std::nth_element(latencies.begin(), median, latencies.end());
-  stats.median_latency_ns = *median;
-  stats.max_latency_ns = *std::max_element(median, latencies.end());
+  stats.max_latency_ns = *std::max_element(latencies.begin(), latencies.end());
+  stats.median_latency_ns = median_of(std::move(latencies));
   std::sort(called.begin(), called.end());  // `started` is in order: so are the events
   size_t begun = 0;
   int64_t sum = 0;

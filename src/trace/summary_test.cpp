@@ -1,5 +1,6 @@
 #include "trace/summary.h"
 
+#include <chrono>
 #include <map>
 
 #include <simdjson.h>
@@ -262,6 +263,26 @@ TEST(Gaps, OfARealTraceNameTheKernelAndItsOp) {
   const std::string text = gaps_text(real("mlp_eager"), 1);
   EXPECT_THAT(text, HasSubstr("28.256us"));
   EXPECT_THAT(text, HasSubstr("GPU 0 stream 7  Memset (Device)  aten::mm"));
+}
+
+// One range around everything must not make every gap a search through everything before it.
+TEST(Gaps, OfALongTraceInsideOneRangeAreExplainedInSeconds) {
+  constexpr int64_t kKernels = 100'000;
+  Synthetic made;
+  made.trace.events[0].duration_ns = (10 * kKernels + 100) * 1000;
+  for (int64_t i = 0; i < kKernels; ++i) {
+    made.op(10 * i, 4);
+    made.kernel(10 * i + 1, 10 * i + 2, 3);
+  }
+  order_events(made.trace);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Gap> gaps = find_gaps(made.trace, -1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_EQ(gaps.size(), static_cast<size_t>(kKernels - 1));
+  for (const Gap& gap : {gaps.front(), gaps.back()}) {
+    EXPECT_EQ(made.trace.name(made.trace.events[gap.launched_by]), "aten::mm");
+    EXPECT_EQ(made.trace.name(made.trace.events[gap.host]), "ProfilerStep#1");
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "trace/names.h"
 #include "trace/print.h"
 #include "trace/summary.h"
 
@@ -10,19 +11,6 @@ namespace epilogue::trace {
 namespace {
 
 std::string number(int64_t n) { return fmt::format("{}", n); }
-
-std::string device_name(const DeviceMemory& memory) {
-  return memory.device_type == 0 ? "CPU" : fmt::format("CUDA {}", memory.device_index);
-}
-
-int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member) {
-  std::vector<int64_t> values;
-  for (const Step& step : steps) values.push_back(step.*member);
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 std::string steps_text(const Summary& summary, int rows) {
   if (summary.steps.empty()) return "\nThe trace marks no steps (ProfilerStep#N).\n";
@@ -101,7 +89,7 @@ std::string memory_text(const Summary& summary) {
                                   {"Peak reserved"},
                                   {"Fragmentation"}}),
                        summary.memory, -1, [](const DeviceMemory& memory) -> std::vector<std::string> {
-                         return {device_name(memory),
+                         return {memory_device_name(memory.device_type, memory.device_index),
                                  number(memory.allocations),
                                  number(memory.frees),
                                  format_bytes(memory.peak_allocated),
