@@ -138,6 +138,7 @@ TEST_F(Cupti, KernelsAreTiedToTheirOpCallAndRanges) {
   ASSERT_EQ(ops.size(), 1u);
   ASSERT_EQ(kernels.size(), 2u);
   ASSERT_EQ(calls.size(), 2u);
+  EXPECT_THAT(events(trace, EventKind::cuda_driver), IsEmpty()) << "the runtime's own calls of the driver";
   ASSERT_EQ(device_ranges.size(), 1u);
   for (const auto& event : {kernels[0], kernels[1], calls[0], calls[1]})
     EXPECT_EQ(event.external_id, ops[0].external_id);
