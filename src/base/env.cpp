@@ -21,6 +21,7 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
      "the CUDA module to load, or 'none'; default: libepilogue_cuda.so beside libepilogue"},
     {"EPILOGUE_TF32", "1 lets CUDA products of f32 run in tf32; default: 0, full f32"},
     {"EPILOGUE_DISABLE_PASSES", "passes of compile() to leave out, comma-separated"},
+    {"EPILOGUE_CACHE_MB", "how large the cache of compiled kernels may grow; default: 512"},
 }};
 
 bool has_word(std::string_view list, std::string_view word) {

@@ -16,6 +16,7 @@ enum class EnvVar : uint8_t {
   cuda_module,
   tf32,
   disable_passes,
+  cache_mb,
   count
 };
 
