@@ -1,0 +1,21 @@
+// NVRTC, the compiler from CUDA C++ to machine code, loaded when it is first asked for. It needs no GPU.
+#pragma once
+
+#include <string>
+
+namespace epilogue::codegen {
+
+// Null when NVRTC can be used, otherwise why not; the same for the life of the process.
+const char* nvrtc_missing();
+std::string nvrtc_version();  // "13.0"
+
+// Machine code for `architecture` ("sm_90"). Throws Error with the compiler's own words, or when NVRTC is
+// missing.
+std::string nvrtc_compile(const std::string& source, const std::string& name,
+                          const std::string& architecture);
+
+// The same from the cache on disk, where it is kept by source, compiler and architecture.
+std::string nvrtc_compile_cached(const std::string& source, const std::string& name,
+                                 const std::string& architecture);
+
+}  // namespace epilogue::codegen
