@@ -5,6 +5,7 @@
 
 #include "close.h"
 #include "epilogue/compile.h"
+#include "epilogue/device.h"
 #include "epilogue/ops.h"
 
 namespace epilogue {
@@ -13,14 +14,14 @@ namespace {
 // A list of choices that makes the same function at every call, for any sizes of its inputs.
 class RandomFunction {
  public:
-  explicit RandomFunction(uint32_t seed) : random_(seed) {
+  RandomFunction(uint32_t seed, Device device) : random_(seed), device_(device) {
     constexpr DType kTypes[] = {DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64};
     dtype_ = kTypes[pick(5)];
     width_ = 1 + pick(20);
     weights_ = 1 + pick(3);
     for (int64_t i = 0; i < weights_; ++i)
-      weight_.push_back(randn({width_, width_}, seed + static_cast<uint64_t>(i), {dtype_}).set_parameter());
-    row_ = randn({width_}, seed + 9, {dtype_}).set_parameter();
+      weight_.push_back(randn({width_, width_}, seed + static_cast<uint64_t>(i), options()).set_parameter());
+    row_ = randn({width_}, seed + 9, options()).set_parameter();
     const int64_t length = 3 + pick(10);
     for (int64_t i = 0; i < length; ++i) choices_.push_back({pick(14), pick(100), pick(100)});
     outputs_ = 1 + pick(3);
@@ -30,8 +31,8 @@ class RandomFunction {
     std::mt19937 sizes(shape_seed);
     const auto size = [&] { return static_cast<int64_t>(sizes() % 10 == 0 ? 0 : 1 + sizes() % 9); };
     const int64_t a = size(), b = size();
-    return {randn({a, b, width_}, shape_seed, {dtype_}), randn({a, b, width_}, shape_seed + 1, {dtype_}),
-            randn({b, 1}, shape_seed + 2, {dtype_})};
+    return {randn({a, b, width_}, shape_seed, options()), randn({a, b, width_}, shape_seed + 1, options()),
+            randn({b, 1}, shape_seed + 2, options())};
   }
 
   std::vector<Tensor> operator()(std::span<const Tensor> in) const {
@@ -44,6 +45,7 @@ class RandomFunction {
   }
 
   DType dtype() const { return dtype_; }
+  TensorOptions options() const { return {dtype_, device_}; }
 
  private:
   struct Choice {
@@ -57,7 +59,7 @@ class RandomFunction {
                const Tensor& column) const {
     const Tensor& x = made[static_cast<size_t>(first) % made.size()];
     const Tensor& y = made[static_cast<size_t>(second) % made.size()];
-    const Tensor half = full({1}, 0.5, {dtype_});
+    const Tensor half = full({1}, 0.5, options());
     switch (kind) {
       case 0:
         return mul(add(x, y), half);
@@ -75,7 +77,7 @@ class RandomFunction {
         return mul(silu_mul(x, y), half);
       case 7:  // a layer, scaled so that values stay small
         return mul(linear(x, weight_[static_cast<size_t>(second % weights_)], second % 3 ? Tensor{} : row_),
-                   full({1}, 0.2, {dtype_}));
+                   full({1}, 0.2, options()));
       case 8:
         return add(matmul(x, weight_[0]), row_);
       case 9:
@@ -94,6 +96,7 @@ class RandomFunction {
   }
 
   std::mt19937 random_;
+  Device device_;
   DType dtype_ = DType::f32;
   int64_t width_ = 1, weights_ = 1, outputs_ = 1;
   std::vector<Tensor> weight_;
@@ -108,9 +111,7 @@ double allowed(DType dtype, double largest) {
   return (dtype == DType::f64 ? 1e-12 : 12 * unit) * (1 + largest);
 }
 
-double largest_of(const Tensor& x) {
-  return x.numel() == 0 ? 0 : max_error(x, mul(x, full({1}, 0, {x.dtype()})));
-}
+double largest_of(const Tensor& x) { return max_error(x, zeros(x.sizes(), {x.dtype(), x.device()})); }
 
 void expect_agreement(const RandomFunction& function, const CompileOptions& options, uint32_t seed) {
   const CompiledFunction f = compile([&](std::span<const Tensor> in) { return function(in); }, options);
@@ -132,20 +133,22 @@ void expect_agreement(const RandomFunction& function, const CompileOptions& opti
   EXPECT_EQ(f.stats().failed_builds, 0) << f.stats().failures.front();
 }
 
-class RandomGraphs : public ::testing::TestWithParam<std::string> {};
+class RandomGraphs : public ::testing::TestWithParam<std::tuple<DeviceType, std::string>> {};
 
-// Each parameter gets its own 500 functions, so that together the seeds go far.
+// Each pass gets its own 500 functions, so that together the seeds go far.
 TEST_P(RandomGraphs, AgreeWithEager) {
+  const auto& [type, only] = GetParam();
+  if (device_count(type) == 0) GTEST_SKIP() << why_no_devices(type);
   CompileOptions options;
   options.enable = {"gate_up_merge"};
   uint32_t begin = 0;
-  if (GetParam() != "all")
+  if (only != "all")
     for (const std::string& pass : compile_passes()) {
       ++begin;
-      if (pass != GetParam()) options.disable.push_back(pass);
+      if (pass != only) options.disable.push_back(pass);
     }
   for (uint32_t seed = begin * 1000; seed < begin * 1000 + 500; ++seed) {
-    expect_agreement(RandomFunction(seed), options, seed);
+    expect_agreement(RandomFunction(seed, {type, 0}), options, seed);
     if (HasFatalFailure()) return;
   }
 }
@@ -156,8 +159,13 @@ std::vector<std::string> each_pass_and_all() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, RandomGraphs, ::testing::ValuesIn(each_pass_and_all()),
-                         [](const auto& parameter) { return parameter.param; });
+INSTANTIATE_TEST_SUITE_P(Each, RandomGraphs,
+                         ::testing::Combine(::testing::Values(DeviceType::cpu, DeviceType::cuda),
+                                            ::testing::ValuesIn(each_pass_and_all())),
+                         [](const auto& parameters) {
+                           return (std::get<0>(parameters.param) == DeviceType::cpu ? "cpu_" : "cuda_") +
+                                  std::get<1>(parameters.param);
+                         });
 
 }  // namespace
 }  // namespace epilogue

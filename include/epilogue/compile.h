@@ -19,8 +19,9 @@ struct CompileOptions {
       disable;  // passes by their names (compile_passes()); EPILOGUE_DISABLE_PASSES adds to them
   std::vector<std::string> enable;  // passes that a device leaves out by itself: gate_up_merge on the CPU
   std::vector<const Tensor*>
-      watch;  // tensors the function reads besides its inputs, by the place where they are
-              // kept: one that is replaced by another tensor is seen. They outlive the function
+      watch;            // tensors the function reads besides its inputs, by the place where they are
+                        // kept: one that is replaced by another tensor is seen. They outlive the function
+  bool replay = false;  // replay a call as one CUDA graph per combination of sizes; without effect on the CPU
 };
 
 // The passes in their order.
@@ -49,6 +50,7 @@ struct CompileStats {
 
 struct ExplainOptions {
   bool passes = false;  // the graph after each pass, and why not more was done
+  bool code = false;    // the kernels that are generated for a GPU
 };
 
 // A handle: copies share the compiled state. Any number of threads may call it at once, and then call the

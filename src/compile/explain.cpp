@@ -1,6 +1,7 @@
-// The story of a graph in text: what was captured, and what each pass did.
+// The story of a graph in text: what was captured, what each pass did, and the kernels.
 #include <fmt/format.h>
 
+#include "codegen/cuda_source.h"
 #include "compile/function.h"
 
 namespace epilogue {
@@ -40,6 +41,10 @@ std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
     }
   else
     text += "\n== after all passes\n" + to_text(graph);
+  if (what.code)
+    for (const graph::Node& node : graph.nodes)
+      if (node.program)
+        text += fmt::format("\n== {}\n{}", node.program->name, codegen::cuda_source(*node.program));
   return text;
 }
 

@@ -57,6 +57,8 @@ std::vector<Tensor> CompiledFunction::State::call(std::span<const Tensor> inputs
   if (!instance) instance = add(inputs);
   if (!plan) plan = plan_of(instance);
   const profile::OpScope event(options.name.c_str(), inputs);
+  if (plan && options.replay)
+    if (const auto recording = recording_of(instance, plan, inputs)) return recording->run(inputs);
   if (plan) return plan->run(inputs);
   {
     const std::lock_guard lock(mutex);
@@ -71,10 +73,15 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
   graph::Graph graph = graph::capture(function, inputs);
   const bool exact = graph.absolute_offsets;
   std::string text = structure(graph);
-  auto instance = std::make_shared<Instance>(
-      Instance{compiler::Guards(inputs, options.watch, exact), std::move(graph), std::move(text), nullptr});
+  auto instance = std::make_shared<Instance>(Instance{compiler::Guards(inputs, options.watch, exact),
+                                                      std::move(graph), std::move(text), nullptr, nullptr});
   const std::lock_guard lock(mutex);
   if (auto other = find(inputs)) return other;  // another thread was quicker
+  if (verbose("guards") && !instances.empty()) {
+    const std::string what = instances.front()->guards.what_changed(inputs, options.watch);
+    verbose_line("guards", fmt::format("{}: not called with such inputs before: {}", options.name,
+                                       what.empty() ? "other sizes" : what));
+  }
   if (!structures.contains(instance->structure)) {
     count_recompile(instances.empty() ? nullptr : instances.front().get(), inputs);
     start_build(instance);
@@ -168,6 +175,15 @@ std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_p
     start_build(instance);
   }
   return nullptr;
+}
+
+std::shared_ptr<compiler::Replay> CompiledFunction::State::recording_of(
+    const std::shared_ptr<Instance>& instance, const std::shared_ptr<const Plan>& plan,
+    std::span<const Tensor> inputs) {
+  if (!compiler::Replay::fits(*plan, inputs)) return nullptr;
+  const std::lock_guard lock(mutex);
+  if (!instance->recording) instance->recording = std::make_shared<compiler::Replay>(plan);
+  return instance->recording;
 }
 
 void CompiledFunction::State::wait_ready() {

@@ -10,6 +10,7 @@
 
 #include "compile/guards.h"
 #include "compile/plan.h"
+#include "compile/replay.h"
 #include "epilogue/compile.h"
 #include "graph/capture.h"
 
@@ -32,7 +33,8 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
     compiler::Guards guards;
     graph::Graph graph;
     std::string structure;
-    std::shared_ptr<const compiler::Plan> plan;  // under the mutex
+    std::shared_ptr<const compiler::Plan> plan;   // under the mutex
+    std::shared_ptr<compiler::Replay> recording;  // likewise; with CompileOptions::replay
   };
 
   std::shared_ptr<Instance> find(std::span<const Tensor> inputs);  // with the mutex held
@@ -42,6 +44,10 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   std::shared_ptr<const compiler::Plan> make_plan(const Instance& instance);
   // The plan, made now when the instance's structure is built; null while it is not.
   std::shared_ptr<const compiler::Plan> plan_of(const std::shared_ptr<Instance>& instance);
+  // The plan's recording, if the options ask for one and it can be recorded.
+  std::shared_ptr<compiler::Replay> recording_of(const std::shared_ptr<Instance>& instance,
+                                                 const std::shared_ptr<const compiler::Plan>& plan,
+                                                 std::span<const Tensor> inputs);
   void count_recompile(const Instance* before, std::span<const Tensor> inputs);  // with the mutex held
 
   const graph::Function function;

@@ -125,6 +125,12 @@ void Plan::prepare() const {
     if (node.program) backend_for(graph_.value(node.outputs[0]).device).prepare(*node.program);
 }
 
+int64_t Plan::refresh_constants() const {
+  for (const ValueId id : constants_)
+    if (const Value& value = graph_.value(id); !value.parts.empty()) stacked_->get(value.parts);
+  return stacked_->made();
+}
+
 bool Plan::is_prepared() const {
   return std::ranges::all_of(graph_.nodes, [&](const Node& node) {
     return !node.program || backend_for(graph_.value(node.outputs[0]).device).is_prepared(*node.program);

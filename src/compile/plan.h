@@ -23,6 +23,8 @@ class Plan {
   // Makes what the backends must build ready, which may take long; throws Error when one cannot.
   void prepare() const;
   bool is_prepared() const;
+  // Brings stacked parameters up to date; the number changes whenever one was made anew.
+  int64_t refresh_constants() const;
 
   const BufferPlan& buffers() const { return buffers_; }
   const graph::Graph& graph() const { return graph_; }

@@ -5,6 +5,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/program.h"
 #include "backend/module.h"
 #include "base/check.h"
 
@@ -24,6 +25,11 @@ constexpr std::array kImplementations{
     Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
     Implementation{"fill", [](Op op) { return op == Op::fill_; }, never, run_fill},
     Implementation{"copy", serves_class<OpClass::copy>, never, run_copy},
+    Implementation{"gemm_cublaslt_epilogue", serves_class<OpClass::gemm>, refuse_gemm_cublaslt,
+                   run_gemm_cublaslt, true},
+    Implementation{"gemm_reference_epilogue", serves_class<OpClass::gemm>, refuse_reference_epilogue,
+                   run_reference_epilogue, true},
+    Implementation{"program", serves_class<OpClass::fused>, refuse_program, run_program, true},
 };
 
 class CudaBackend final : public Backend, public DeviceQueues {
@@ -39,6 +45,18 @@ class CudaBackend final : public Backend, public DeviceQueues {
   void empty_cache() override;
   DeviceInfo info() const override { return device_.info(); }
   DeviceQueues* queues() override { return this; }
+  const char* refuse_epilogue(Op, const PointwiseProgram& program) const override {
+    const bool f64 = program.compute == DType::f64;
+    return !f64 && epilogue_activation(program) != Act::none
+               ? nullptr
+               : "cuBLASLt's epilogues are relu and gelu_tanh alone";
+  }
+  void prepare(const PointwiseProgram& program) override {
+    if (epilogue_activation(program) == Act::none) prepare_program(program, device_.index());
+  }
+  bool is_prepared(const PointwiseProgram& program) const override {
+    return epilogue_activation(program) != Act::none || is_program_prepared(program, device_.index());
+  }
 
   void* make_stream() override;
   void destroy_stream(void* stream) override;
@@ -72,6 +90,7 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
   device_.make_current();
   for (const Tensor& input : call.inputs) note_use(input.storage());
   note_use(call.output.storage());
+  for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
   try {
     implementation.run(call);
   } catch (const Error& error) {

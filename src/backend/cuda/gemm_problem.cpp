@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/program.h"
 #include "backend/cuda/tf32.h"
 
 namespace epilogue::cuda {
@@ -73,6 +74,7 @@ GemmProblem gemm_problem(const KernelCall& call) {
   problem.key = {.m = a.size(-2), .n = b.size(-1), .k = a.size(-1)};
   GemmKey& key = problem.key;
   key.dtype = a.dtype();
+  if (call.program) key.act = epilogue_activation(*call.program);
   key.tf32 = key.dtype == DType::f32 && allow_tf32();
   key.a_ld = a_layout.ld;
   key.b_ld = b_layout.ld;
