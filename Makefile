@@ -52,11 +52,11 @@ fuzz: ## run every fuzz target for SECONDS (60)
 	@tools/deps build check
 	@tools/fuzz $(or $(SECONDS),60)
 
-bench: ## time the MLP beside the machine's ceilings, then the parts: profiler, linear call, pointwise kernels
+bench: ## time the MLP beside the machine's ceilings, then the parts: profiler, linear call, pointwise kernels, compile()
 	@tools/deps build
 	@tools/build release
 	@$(PROGRAM) bench mlp
-	@for part in profiler linear pointwise; do build/release/bin/$${part}_bench --benchmark_min_time=0.1; done
+	@for part in profiler linear pointwise compile; do build/release/bin/$${part}_bench --benchmark_min_time=0.1; done
 
 bench-peers: build ## measure eager GatedMlp beside PyTorch on the CPU: bench/results/cpu_eager_vs_torch.json
 	@tools/deps torch

@@ -59,6 +59,40 @@ class Program(unittest.TestCase):
         plain = self.profile("mlp", "--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96, "--no-gate", "--bias")
         self.assertEqual(plain["modes"][0]["kernels_per_step"], 3)
 
+    def test_compiled_mlp_has_no_kernel_for_the_activation_alone(self):
+        small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
+        for dtype in ("f32", "bf16", "f16"):
+            found = self.profile("mlp", *small, "--mode", "compiled", "--dtype", dtype, "--trace", self.path / "t.json")
+            self.assertEqual(found["modes"][0]["kernels_per_step"], 3, dtype)
+            events = json.loads((self.path / "t.json").read_text())["traceEvents"]
+            kernels = [e["name"] for e in events if e.get("cat") == "cpu_kernel"]
+            self.assertTrue(any(name.endswith("_gelu_tanh_mul") for name in kernels), kernels)
+            self.assertIn("ep::guards", {e["name"] for e in events if e.get("cat") == "overhead"})
+        self.assertEqual(self.profile("mlp", *small, "--compile", "--no-gate")["modes"][0]["kernels_per_step"], 2)
+        self.assertEqual(self.profile("matmul-add", "--compile")["modes"][0]["kernels_per_step"], 1)
+        rows = self.json("bench", "mlp", *small, "--modes", "eager,compiled", "--min-time", 0.01)["rows"]
+        self.assertEqual([(row["mode"], row["kernels"]) for row in rows], [("eager", 5), ("compiled", 3)])
+
+    def test_graph_tells_the_story(self):
+        text = self.result("graph", "mlp", "--passes", "--code")
+        self.assertIn("graph(%0: f32[s0, s1, 768]):", text)
+        self.assertIn("2 ops became ep_fused_gelu_mul_0", text)
+        self.assertIn("const Computed v2 = gelu_tanh(v0) * v1;", text)
+        self.assertIn("\n== gemm_bias: off\n", self.result("graph", "linear", "--passes", "--disable", "gemm_bias"))
+        self.assertEqual(set(self.json("graph", "linear")), {"problem", "device", "dtype", "story"})
+        self.refused("graph", "mlp", "--disable", "fusion", says="'fusion' is no pass: expected dead_code, ")
+
+    def test_cache_lists_and_clears(self):
+        folder = self.path / "cache"
+        (folder / "kernels").mkdir(parents=True)
+        (folder / "kernels" / "0.blob").write_bytes(b"damaged")
+        (folder / "gemm_1.tsv").write_text("device\n")
+        listed = json.loads(self.result("cache", "list", "--format", "json", EPILOGUE_CACHE_DIR=str(folder)))
+        self.assertEqual([(row["kind"], row["bytes"]) for row in listed["entries"]], [("kernel", 7), ("choices", 7)])
+        self.assertIn("2 entries", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
+        self.assertIn("freed 14 B", self.result("cache", "clear", EPILOGUE_CACHE_DIR=str(folder)))
+        self.assertIn("0 entries", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
+
     def test_profile_trace_shows_linear_over_t_and_addmm(self):
         for name, read in (("t.json", open), ("t.json.gz", gzip.open)):
             file = self.path / name

@@ -1,11 +1,14 @@
 // Layers with parameters that carry their Hugging Face names.
 #pragma once
 
+#include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "epilogue/compile.h"
 #include "epilogue/ops.h"
 #include "epilogue/tensor.h"
 
@@ -45,16 +48,38 @@ struct MlpOptions {
   uint64_t seed = 0;
 };
 
+// A layer's forward, compiled at its first call. It belongs to one layer: a copy of the layer starts without.
+class CompiledForward {
+ public:
+  CompiledForward() = default;
+  CompiledForward(const CompiledForward&) {}
+  CompiledForward& operator=(const CompiledForward&) { return *this; }
+
+  // Calls what `make` has given for this `key`; another key has it made anew.
+  Tensor operator()(const Tensor& x, int key, const std::function<CompiledFunction()>& make) const;
+  CompiledFunction function() const;  // empty before the first call
+
+ private:
+  mutable std::mutex mutex_;
+  mutable CompiledFunction function_;
+  mutable int key_ = 0;
+};
+
 // fc2(act(fc1(x)))
 class Mlp {
  public:
   Mlp(int64_t dim, int64_t hidden, MlpOptions options = {});
   Tensor forward(const Tensor& x) const;
   NamedParameters named_parameters(const std::string& prefix = "");
+  // What mode `compiled` runs: its statistics, wait_ready(), explain(). Empty before its first call.
+  CompiledFunction compiled() const { return compiled_.function(); }
 
   Linear fc1, fc2;
   Act act;
   Mode mode;  // may be set at any time between calls
+
+ private:
+  CompiledForward compiled_;
 };
 
 // down_proj(act(gate_proj(x)) * up_proj(x))
@@ -63,10 +88,15 @@ class GatedMlp {
   GatedMlp(int64_t dim, int64_t hidden, MlpOptions options = {});
   Tensor forward(const Tensor& x) const;
   NamedParameters named_parameters(const std::string& prefix = "");
+  // What mode `compiled` runs: its statistics, wait_ready(), explain(). Empty before its first call.
+  CompiledFunction compiled() const { return compiled_.function(); }
 
   Linear gate_proj, up_proj, down_proj;
   Act act;
   Mode mode;  // may be set at any time between calls
+
+ private:
+  CompiledForward compiled_;
 };
 
 // Fills parameters from a safetensors file whose names are `prefix` + the layer's own. Every parameter must

@@ -54,6 +54,7 @@ double ceiling_gflops(const Problem& problem) {
 
 Row bench(const Problem& problem, nn::Mode mode, double min_time) {
   const Workload workload = make_workload(problem, mode);
+  wait_until_compiled(workload, mode);
   Row row{.problem = problem, .mode = mode};
   if (problem.device.type == DeviceType::cuda) {
     row.device = measure_on_device(problem, mode, min_time);

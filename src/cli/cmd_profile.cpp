@@ -71,6 +71,7 @@ void take_window(const Profiler& profiler, ModeResult& result) {
 
 ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& options, bool several) {
   const Workload workload = make_workload(problem, mode);
+  wait_until_compiled(workload, mode);
   Backend& backend = backend_for(problem.device);
   ModeResult result{.mode = mode, .trace_file = trace_file_for(options.trace, mode, several)};
   const char* range = problem.kind == ProblemKind::mlp ? "mlp_fwd" : "linear_fwd";

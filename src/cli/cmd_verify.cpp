@@ -58,6 +58,9 @@ Tensor run_layer(const SafetensorsFile& file, const std::string& path, nn::Mode 
                         .mode = mode,
                         .tensor = options});
     nn::load_parameters(layer.named_parameters(), path);
+    if (mode != nn::Mode::compiled) return layer.forward(x);
+    layer.forward(x);
+    layer.compiled().wait_ready();
     return layer.forward(x);
   }
   const Tensor& weight = tensor_of(file, "weight", path);
@@ -65,7 +68,11 @@ Tensor run_layer(const SafetensorsFile& file, const std::string& path, nn::Mode 
   nn::Linear layer(weight.size(1), weight.size(0),
                    {.bias = file.tensors.contains("bias"), .tensor = options});
   nn::load_parameters(layer.named_parameters(), path);
-  return layer.forward(x);
+  if (mode != nn::Mode::compiled) return layer.forward(x);
+  const CompiledFunction compiled = compile([&layer](const Tensor& in) { return layer.forward(in); });
+  compiled(x);
+  compiled.wait_ready();
+  return compiled(x);
 }
 
 Verified verify(const std::string& path, nn::Mode mode, Device device) {

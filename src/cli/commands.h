@@ -10,6 +10,8 @@ namespace epilogue::cli {
 void add_profile(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
+void add_graph(CLI::App& app, int& exit_code);
+void add_cache(CLI::App& app, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 

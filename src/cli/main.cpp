@@ -29,6 +29,8 @@ int main(int argc, char** argv) {
   epilogue::cli::add_profile(app, exit_code);
   epilogue::cli::add_bench(app, exit_code);
   epilogue::cli::add_verify(app, exit_code);
+  epilogue::cli::add_graph(app, exit_code);
+  epilogue::cli::add_cache(app, exit_code);
   epilogue::cli::add_info(app, exit_code);
   epilogue::cli::add_trace(app, exit_code);
   try {

@@ -74,6 +74,11 @@ std::optional<Problem> read_shape(const std::string& line, const Problem& otherw
   return problem;
 }
 
+template <class Layer>
+Workload workload_of(std::shared_ptr<Layer> layer, const Tensor& x) {
+  return {[layer](const Tensor& in) { return layer->forward(in); }, x, [layer] { return layer->compiled(); }};
+}
+
 }  // namespace
 
 double Problem::flops() const {
@@ -162,22 +167,26 @@ Workload make_workload(const Problem& problem, nn::Mode mode) {
     const Tensor x = randn({problem.batch, problem.seq, problem.dim}, 42, options);
     const nn::MlpOptions mlp{
         .act = problem.act, .bias = problem.bias, .mode = mode, .tensor = options, .seed = 1};
-    if (problem.gated) {
-      auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
-      return {[layer](const Tensor& in) { return layer->forward(in); }, x};
-    }
-    auto layer = std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp);
-    return {[layer](const Tensor& in) { return layer->forward(in); }, x};
+    return problem.gated ? workload_of(std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp), x)
+                         : workload_of(std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp), x);
   }
   const Tensor x = randn({problem.batch, problem.dim}, 42, options);
   const nn::Linear layer(problem.dim, problem.hidden, {.bias = problem.bias, .tensor = options, .seed = 1});
-  if (problem.kind == ProblemKind::linear)
-    return {[layer](const Tensor& in) { return layer.forward(in); }, x};
-  return {[layer](const Tensor& in) {
-            const Tensor product = matmul(in, layer.weight.t());
-            return layer.bias.defined() ? add(product, layer.bias) : product;
-          },
-          x};
+  std::function<Tensor(const Tensor&)> forward = [layer](const Tensor& in) { return layer.forward(in); };
+  if (problem.kind == ProblemKind::matmul_add)
+    forward = [layer](const Tensor& in) {
+      const Tensor product = matmul(in, layer.weight.t());
+      return layer.bias.defined() ? add(product, layer.bias) : product;
+    };
+  const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
+  if (mode != nn::Mode::compiled) return {forward, x, [compiled] { return compiled; }};
+  return {[compiled](const Tensor& in) { return compiled(in); }, x, [compiled] { return compiled; }};
+}
+
+void wait_until_compiled(const Workload& workload, nn::Mode mode) {
+  if (mode != nn::Mode::compiled) return;
+  workload.forward(workload.x);
+  workload.compiled().wait_ready();
 }
 
 std::vector<nn::Mode> modes_from_list(const std::string& list) {

@@ -56,8 +56,12 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
 struct Workload {
   std::function<Tensor(const Tensor&)> forward;
   Tensor x;
+  std::function<CompiledFunction()> compiled;  // what mode `compiled` runs, once it was called
 };
 Workload make_workload(const Problem& problem, nn::Mode mode);
+
+// What is measured in mode `compiled` is the compiled function, not the calls before it was built.
+void wait_until_compiled(const Workload& workload, nn::Mode mode);
 
 // "eager,tuned" in that order, or "all".
 std::vector<nn::Mode> modes_from_list(const std::string& list);

@@ -8,6 +8,17 @@ LinearOptions linear_options(const MlpOptions& options, uint64_t layer) {
   return {.bias = options.bias, .tensor = options.tensor, .seed = options.seed + 16 * layer};
 }
 
+// The places of a layer's parameters, so that one that is replaced is seen.
+template <class... Linears>
+std::vector<const Tensor*> places(const Linears&... linears) {
+  std::vector<const Tensor*> all;
+  for (const Linear* linear : {&linears...}) {
+    all.push_back(&linear->weight);
+    all.push_back(&linear->bias);
+  }
+  return all;
+}
+
 void append(NamedParameters& all, NamedParameters part) { all.insert(all.end(), part.begin(), part.end()); }
 
 }  // namespace
@@ -36,8 +47,27 @@ Mode mode_from_name(const std::string& name) {
 }
 
 std::span<const Mode> available_modes() {
-  static constexpr Mode kModes[] = {Mode::eager, Mode::tuned};
+  static constexpr Mode kModes[] = {Mode::eager, Mode::compiled, Mode::tuned};
   return kModes;
+}
+
+Tensor CompiledForward::operator()(const Tensor& x, int key,
+                                   const std::function<CompiledFunction()>& make) const {
+  CompiledFunction function;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!function_ || key_ != key) {
+      function_ = make();
+      key_ = key;
+    }
+    function = function_;
+  }
+  return function(x);
+}
+
+CompiledFunction CompiledForward::function() const {
+  const std::lock_guard lock(mutex_);
+  return function_;
 }
 
 Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
@@ -46,7 +76,13 @@ Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
       act(options.act),
       mode(options.mode) {}
 
-Tensor Mlp::forward(const Tensor& x) const { return fc2.forward(activation(fc1.forward(x), act)); }
+Tensor Mlp::forward(const Tensor& x) const {
+  const auto run = [this](const Tensor& in) { return fc2.forward(activation(fc1.forward(in), act)); };
+  if (mode != Mode::compiled) return run(x);
+  return compiled_(x, static_cast<int>(act), [&] {
+    return compile(std::function<Tensor(const Tensor&)>(run), {.name = "ep::mlp", .watch = places(fc1, fc2)});
+  });
+}
 
 NamedParameters Mlp::named_parameters(const std::string& prefix) {
   NamedParameters named = fc1.named_parameters(prefix + "fc1.");
@@ -62,10 +98,17 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
       mode(options.mode) {}
 
 Tensor GatedMlp::forward(const Tensor& x) const {
-  const Tensor gate = gate_proj.forward(x);
-  const Tensor up = up_proj.forward(x);
-  return down_proj.forward(mode == Mode::tuned ? activation_mul(gate, up, act)
-                                               : mul(activation(gate, act), up));
+  const auto run = [this](const Tensor& in) {
+    const Tensor gate = gate_proj.forward(in);
+    const Tensor up = up_proj.forward(in);
+    return down_proj.forward(mode == Mode::tuned ? activation_mul(gate, up, act)
+                                                 : mul(activation(gate, act), up));
+  };
+  if (mode != Mode::compiled) return run(x);
+  return compiled_(x, static_cast<int>(act), [&] {
+    return compile(std::function<Tensor(const Tensor&)>(run),
+                   {.name = "ep::gated_mlp", .watch = places(gate_proj, up_proj, down_proj)});
+  });
 }
 
 NamedParameters GatedMlp::named_parameters(const std::string& prefix) {

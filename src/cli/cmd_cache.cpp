@@ -1,0 +1,79 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/blob_cache.h"
+#include "base/cache_dir.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+
+namespace epilogue::cli {
+namespace {
+
+struct Row {
+  std::string kind, what, file;
+  int64_t bytes = 0;
+};
+
+// Compiled kernels, then the files of tuned choices.
+std::vector<Row> rows() {
+  std::vector<Row> found;
+  for (const BlobCache::Entry& entry : BlobCache::kernels().list())
+    found.push_back(
+        {"kernel", entry.first_line.empty() ? "damaged" : entry.first_line, entry.file, entry.bytes});
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(cache_dir(), error), end; !error && at != end;
+       at.increment(error))
+    if (at->is_regular_file())
+      found.push_back({"choices", at->path().filename().string(), at->path().string(),
+                       static_cast<int64_t>(at->file_size())});
+  return found;
+}
+
+void list(const std::string& format) {
+  const std::vector<Row> found = rows();
+  if (format == "json") {
+    std::vector<std::string> texts;
+    for (const Row& row : found)
+      texts.push_back(fmt::format(R"({{"kind":"{}","what":{},"file":{},"bytes":{}}})", row.kind,
+                                  json_quote(row.what), json_quote(row.file), row.bytes));
+    fmt::print("{{\"folder\":{},\"entries\":[{}]}}\n", json_quote(cache_dir()), fmt::join(texts, ","));
+    return;
+  }
+  TextTable table({{"kind", false}, {"what", false}, {"size"}});
+  int64_t total = 0;
+  for (const Row& row : found) {
+    table.add_row({row.kind, row.what, format_bytes(row.bytes)});
+    total += row.bytes;
+  }
+  fmt::print("{}{} entries, {}, in {}\n", table.to_string(), found.size(), format_bytes(total), cache_dir());
+}
+
+void clear(const std::string& format) {
+  int64_t freed = BlobCache::kernels().clear();
+  for (const Row& row : rows()) {
+    std::error_code ignored;
+    if (std::filesystem::remove(row.file, ignored)) freed += row.bytes;
+  }
+  fmt::print("{}", format == "json" ? fmt::format("{{\"freed\":{}}}\n", freed)
+                                    : fmt::format("freed {} in {}\n", format_bytes(freed), cache_dir()));
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, int&) {
+  CLI::App* command =
+      app.add_subcommand("cache", "what is kept between runs: compiled kernels, tuned choices");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* what, void (*run)(const std::string&)) {
+    CLI::App* part = command->add_subcommand(name, what);
+    auto format = std::make_shared<std::string>("table");
+    add_format_option(*part, *format);
+    part->callback([format, run] { run(*format); });
+  };
+  add("list", "what, how large, where", list);
+  add("clear", "remove all of it", clear);
+}
+
+}  // namespace epilogue::cli
