@@ -112,6 +112,23 @@ void compare_clocks(std::vector<Result>& results) {
   results.push_back({"profiler's kernel time over events'", kernels_us / from.elapsed_us(to)});
 }
 
+// What the host pays for an op that the device has no trouble keeping up with.
+void measure_launches(std::vector<Result>& results) {
+  const Tensor x = randn({64, 1024}, 1, kOptions), weight = randn({4096, 1024}, 2, kOptions);
+  const auto host_us = [&](const std::function<void()>& op) {
+    double best = 1e9;
+    for (int round = 0; round < 20; ++round) {
+      best = std::min(best, us_of([&] {
+                              for (int i = 0; i < 50; ++i) op();
+                            }) / 50);
+      synchronize(kDevice);
+    }
+    return best;
+  };
+  results.push_back({"host us per add", host_us([&] { add(x, x); })});
+  results.push_back({"host us per linear", host_us([&] { linear(x, weight); })});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -124,6 +141,7 @@ int main(int argc, char** argv) {
   for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
   for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
   compare_clocks(results);
+  measure_launches(results);
   if (json) std::printf("{");
   for (size_t i = 0; i < results.size(); ++i)
     std::printf(json ? "%s\"%s\":%.4f" : "%s%-40s %10.3f\n", json && i > 0 ? "," : "",

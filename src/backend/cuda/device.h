@@ -35,6 +35,13 @@ struct Workspace {
   size_t bytes;
 };
 
+// Where a kernel is launched, and whether it may begin before its predecessor has ended (compute capability
+// 9).
+struct LaunchOn {
+  cudaStream_t stream;
+  bool overlap;
+};
+
 class CudaDevice {
  public:
   explicit CudaDevice(int index);
@@ -42,6 +49,7 @@ class CudaDevice {
   void make_current() const;  // on the calling thread
   cudaStream_t stream() const;
   void set_stream(cudaStream_t stream);
+  LaunchOn launch_on() const { return {stream(), properties_.major >= 9}; }
   Capture* capture() const;
   void set_capture(Capture* capture);
 

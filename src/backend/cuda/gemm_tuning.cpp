@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -10,8 +11,8 @@
 namespace epilogue::cuda {
 namespace {
 
-constexpr size_t kRounds = 4;
-constexpr double kBudgetMs = 8;  // a call's share, the loading of kernels included
+constexpr size_t kRounds = 6;
+constexpr double kBudgetMs = 4;  // a call's share, the loading of kernels included
 
 struct TimedPair {
   cudaEvent_t from = nullptr, to = nullptr;
@@ -39,8 +40,15 @@ GemmTuning::GemmTuning(std::vector<cublasLtMatmulAlgo_t> candidates) {
   over_ = candidates_.size() == 1;
 }
 
-double GemmTuning::time_once(CudaDevice& device, const GemmPlan& plan, const GemmProblem& problem,
-                             Candidate& candidate) {
+double GemmTuning::Candidate::median_us() const {
+  if (fails || us.empty()) return std::numeric_limits<double>::infinity();
+  std::vector<double> sorted = us;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+std::optional<double> GemmTuning::time_once(CudaDevice& device, const GemmPlan& plan,
+                                            const GemmProblem& problem, const Candidate& candidate) {
   static thread_local TimedPair events;
   const auto cache = static_cast<size_t>(device.properties().l2CacheSize);
   detail::StorageRef flush;
@@ -52,7 +60,7 @@ double GemmTuning::time_once(CudaDevice& device, const GemmPlan& plan, const Gem
   const cublasStatus_t status = plan.run(device, problem, candidate.algo);
   EP_CUDA(cudaEventRecord(events.to, device.stream()));
   EP_CUDA(cudaEventSynchronize(events.to));
-  if (status != CUBLAS_STATUS_SUCCESS) return -1;
+  if (status != CUBLAS_STATUS_SUCCESS) return {};
   float ms = 0;
   EP_CUDA(cudaEventElapsedTime(&ms, events.from, events.to));
   return static_cast<double>(ms) * 1e3;
@@ -63,33 +71,31 @@ void GemmTuning::try_some(CudaDevice& device, const GemmPlan& plan, const GemmPr
   const auto begin = Clock::now();
   while (!over_ && std::chrono::duration<double, std::milli>(Clock::now() - begin).count() < kBudgetMs) {
     Candidate& candidate = candidates_[next_];
-    if (candidate.us >= 0) {
-      // The first round loads the kernel: its time does not count.
-      const double us = time_once(device, plan, problem, candidate);
-      if (us < 0)
-        candidate.us = -1;
-      else if (round_ > 0)
-        candidate.us = candidate.us == 0 ? us : std::min(candidate.us, us);
+    if (!candidate.fails) {
+      const auto us = time_once(device, plan, problem, candidate);
+      candidate.fails = !us;
+      if (us && round_ > 0) candidate.us.push_back(*us);  // the first round loads the kernel
     }
     if (++next_ == candidates_.size()) {
       next_ = 0;
-      if (++round_ == kRounds) finish();
+      over_ = ++round_ == kRounds;
     }
   }
+  choose();
 }
 
-void GemmTuning::finish() {
-  over_ = true;
+void GemmTuning::choose() {
+  best_ = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
-    const double us = candidates_[i].us, best = candidates_[best_].us;
     // The library's favourite is left only for something clearly quicker.
-    if (us > 0 && (best <= 0 || us < best * (best_ == 0 ? 0.99 : 1.0))) best_ = i;
+    const double margin = best_ == 0 ? 0.99 : 1.0;
+    if (candidates_[i].median_us() < margin * candidates_[best_].median_us()) best_ = i;
   }
 }
 
 std::string GemmTuning::report() const {
   std::string times;
-  for (const Candidate& candidate : candidates_) times += fmt::format(" {:.1f}", candidate.us);
+  for (const Candidate& candidate : candidates_) times += fmt::format(" {:.1f}", candidate.median_us());
   return fmt::format("algorithm {} of {}, us:{}", best_, candidates_.size(), times);
 }
 

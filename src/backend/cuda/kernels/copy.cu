@@ -51,56 +51,56 @@ bool is_transpose(const StridedLoop& loop) {
 }
 
 template <class T>
-cudaError_t launch_transpose(const StridedLoop& loop, cudaStream_t stream) {
+cudaError_t launch_transpose(const StridedLoop& loop, LaunchOn on) {
   const LoopOperand &out = loop.operand[0], &in = loop.operand[1];
   const int64_t size = sizeof(T), columns = loop.sizes[0], rows = loop.sizes[1];
   const dim3 grid(static_cast<unsigned>((columns + 31) / 32), static_cast<unsigned>((rows + 31) / 32));
-  transpose_tiles<T><<<grid, dim3(32, 8), 0, stream>>>(reinterpret_cast<T*>(out.data), out.strides[1] / size,
-                                                       reinterpret_cast<const T*>(in.data),
-                                                       in.strides[0] / size, rows, columns);
+  transpose_tiles<T><<<grid, dim3(32, 8), 0, on.stream>>>(
+      reinterpret_cast<T*>(out.data), out.strides[1] / size, reinterpret_cast<const T*>(in.data),
+      in.strides[0] / size, rows, columns);
   return cudaGetLastError();
 }
 
 // Elements as they are: only their size counts.
 template <class T>
-cudaError_t launch_move(const StridedLoop& loop, cudaStream_t stream) {
-  if (is_transpose(loop)) return launch_transpose<T>(loop, stream);
-  return launch_elementwise<Convert, T, T, 1>({}, loop, stream);
+cudaError_t launch_move(const StridedLoop& loop, LaunchOn on) {
+  if (is_transpose(loop)) return launch_transpose<T>(loop, on);
+  return launch_elementwise<Convert, T, T, 1>({}, loop, on);
 }
 
 template <class F, class In, int kInputs>
-cudaError_t launch_to(const F& f, DType to, const StridedLoop& loop, cudaStream_t stream) {
+cudaError_t launch_to(const F& f, DType to, const StridedLoop& loop, LaunchOn on) {
   switch (to) {
     case DType::f32:
-      return launch_elementwise<F, float, In, kInputs>(f, loop, stream);
+      return launch_elementwise<F, float, In, kInputs>(f, loop, on);
     case DType::bf16:
-      return launch_elementwise<F, __nv_bfloat16, In, kInputs>(f, loop, stream);
+      return launch_elementwise<F, __nv_bfloat16, In, kInputs>(f, loop, on);
     case DType::f16:
-      return launch_elementwise<F, __half, In, kInputs>(f, loop, stream);
+      return launch_elementwise<F, __half, In, kInputs>(f, loop, on);
     case DType::f64:
-      return launch_elementwise<F, double, In, kInputs>(f, loop, stream);
+      return launch_elementwise<F, double, In, kInputs>(f, loop, on);
     case DType::i32:
-      return launch_elementwise<F, int32_t, In, kInputs>(f, loop, stream);
+      return launch_elementwise<F, int32_t, In, kInputs>(f, loop, on);
     case DType::i64:
-      return launch_elementwise<F, int64_t, In, kInputs>(f, loop, stream);
+      return launch_elementwise<F, int64_t, In, kInputs>(f, loop, on);
   }
   return cudaErrorInvalidValue;
 }
 
-cudaError_t launch_convert(DType from, DType to, const StridedLoop& loop, cudaStream_t stream) {
+cudaError_t launch_convert(DType from, DType to, const StridedLoop& loop, LaunchOn on) {
   switch (from) {
     case DType::f32:
-      return launch_to<Convert, float, 1>({}, to, loop, stream);
+      return launch_to<Convert, float, 1>({}, to, loop, on);
     case DType::bf16:
-      return launch_to<Convert, __nv_bfloat16, 1>({}, to, loop, stream);
+      return launch_to<Convert, __nv_bfloat16, 1>({}, to, loop, on);
     case DType::f16:
-      return launch_to<Convert, __half, 1>({}, to, loop, stream);
+      return launch_to<Convert, __half, 1>({}, to, loop, on);
     case DType::f64:
-      return launch_to<Convert, double, 1>({}, to, loop, stream);
+      return launch_to<Convert, double, 1>({}, to, loop, on);
     case DType::i32:
-      return launch_to<Convert, int32_t, 1>({}, to, loop, stream);
+      return launch_to<Convert, int32_t, 1>({}, to, loop, on);
     case DType::i64:
-      return launch_to<Convert, int64_t, 1>({}, to, loop, stream);
+      return launch_to<Convert, int64_t, 1>({}, to, loop, on);
   }
   return cudaErrorInvalidValue;
 }
@@ -109,11 +109,11 @@ cudaError_t launch_convert(DType from, DType to, const StridedLoop& loop, cudaSt
 
 KernelRan run_copy(const KernelCall& call) {
   const std::span<const Tensor> source = call.inputs.last(1);
-  const cudaStream_t stream = device_of(call.output).stream();
+  const LaunchOn on = device_of(call.output).launch_on();
   const DType from = source[0].dtype(), to = call.output.dtype();
   const StridedLoop loop = StridedLoop::over(call.output, source);
   if (from != to) {
-    EP_CUDA(launch_convert(from, to, loop, stream));
+    EP_CUDA(launch_convert(from, to, loop, on));
     return {"convert"};
   }
   const int size = loop.operand[0].element_size;
@@ -121,20 +121,20 @@ KernelRan run_copy(const KernelCall& call) {
                                             loop.operand[1].strides[0] == size);
   if (one_piece)
     EP_CUDA(cudaMemcpyAsync(loop.operand[0].data, loop.operand[1].data,
-                            static_cast<size_t>(loop.numel() * size), cudaMemcpyDeviceToDevice, stream));
+                            static_cast<size_t>(loop.numel() * size), cudaMemcpyDeviceToDevice, on.stream));
   else if (size == 2)
-    EP_CUDA(launch_move<uint16_t>(loop, stream));
+    EP_CUDA(launch_move<uint16_t>(loop, on));
   else if (size == 4)
-    EP_CUDA(launch_move<uint32_t>(loop, stream));
+    EP_CUDA(launch_move<uint32_t>(loop, on));
   else
-    EP_CUDA(launch_move<uint64_t>(loop, stream));
+    EP_CUDA(launch_move<uint64_t>(loop, on));
   return {"copy"};
 }
 
 KernelRan run_fill(const KernelCall& call) {
   const StridedLoop loop = StridedLoop::over(call.output, {});
   EP_CUDA(launch_to<Fill, char, 0>({call.attrs.value}, call.output.dtype(), loop,
-                                   device_of(call.output).stream()));
+                                   device_of(call.output).launch_on()));
   return {"fill"};
 }
 

@@ -11,12 +11,36 @@
 
 #include <cuda_runtime.h>
 
+#include "backend/cuda/device.h"
 #include "backend/cuda/kernels/element.cuh"
 #include "backend/strided_loop.h"
 
 namespace epilogue::cuda {
 
 inline constexpr int kThreads = 256;
+
+// On Hopper and later a kernel may begin while its predecessor's last blocks still run: it lets its own
+// successor come as early, and waits itself before it touches memory. That hides the gap between kernels.
+__device__ inline void begin_after_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+#endif
+}
+
+template <class... Parameters, class... Arguments>
+cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, LaunchOn on,
+                               const Arguments&... arguments) {
+  cudaLaunchAttribute overlap{.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  const cudaLaunchConfig_t config{.gridDim = dim3(static_cast<unsigned>(blocks)),
+                                  .blockDim = dim3(kThreads),
+                                  .dynamicSmemBytes = 0,
+                                  .stream = on.stream,
+                                  .attrs = &overlap,
+                                  .numAttrs = on.overlap ? 1U : 0U};
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
 
 template <class T, int kWidth>
 struct alignas(sizeof(T) * kWidth) Vector {
@@ -37,6 +61,7 @@ template <class F, class Out, class In, int kInputs, int kWidth, int kUnroll>
 __global__ void __launch_bounds__(kThreads) elementwise_rows(const F f, const RowsArguments arguments) {
   using InVector = Vector<In, kWidth>;
   using OutVector = Vector<Out, kWidth>;
+  begin_after_predecessor();
   const int64_t first = blockIdx.x * int64_t{kThreads * kUnroll} + threadIdx.x;
   InVector in[kUnroll][kInputs > 0 ? kInputs : 1];
   int64_t row[kUnroll], column[kUnroll];
@@ -96,6 +121,7 @@ __device__ void strided_element(const F& f, const StridedArguments& arguments, I
 
 template <class F, class Out, class In, int kInputs>
 __global__ void __launch_bounds__(kThreads) elementwise_strided(const F f, const StridedArguments arguments) {
+  begin_after_predecessor();
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < arguments.elements; i += step)
     if (arguments.elements <= INT64_C(0xffffffff))
@@ -119,7 +145,7 @@ inline bool is_rows_of_vectors(const StridedLoop& loop, int width) {
 }
 
 template <class F, class Out, class In, int kInputs>
-cudaError_t launch_elementwise(const F& f, const StridedLoop& loop, cudaStream_t stream) {
+cudaError_t launch_elementwise(const F& f, const StridedLoop& loop, LaunchOn on) {
   constexpr int kWidth = 16 / static_cast<int>(std::max(sizeof(Out), kInputs > 0 ? sizeof(In) : sizeof(Out)));
   constexpr int kUnroll = kInputs > 1 ? 2 : 4;
   const int64_t elements = loop.numel();
@@ -133,9 +159,8 @@ cudaError_t launch_elementwise(const F& f, const StridedLoop& loop, cudaStream_t
       for (int i = 0; i < kInputs; ++i) arguments.in_row[i] = loop.operand[1 + i].strides[1];
     }
     const int64_t blocks = (arguments.vectors + kThreads * kUnroll - 1) / (kThreads * kUnroll);
-    elementwise_rows<F, Out, In, kInputs, kWidth, kUnroll>
-        <<<static_cast<unsigned>(std::max<int64_t>(blocks, 1)), kThreads, 0, stream>>>(f, arguments);
-    return cudaGetLastError();
+    return launch_overlapping(elementwise_rows<F, Out, In, kInputs, kWidth, kUnroll>,
+                              std::max<int64_t>(blocks, 1), on, f, arguments);
   }
   StridedArguments arguments{.out = loop.operand[0].data, .dims = loop.dims, .elements = elements};
   for (int i = 0; i < kInputs; ++i) arguments.in[i] = loop.operand[1 + i].data;
@@ -145,9 +170,7 @@ cudaError_t launch_elementwise(const F& f, const StridedLoop& loop, cudaStream_t
     for (int i = 0; i < kInputs; ++i) arguments.in_strides[i][d] = loop.operand[1 + i].strides[d];
   }
   const int64_t blocks = std::min<int64_t>((elements + kThreads - 1) / kThreads, 1 << 16);
-  elementwise_strided<F, Out, In, kInputs>
-      <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(f, arguments);
-  return cudaGetLastError();
+  return launch_overlapping(elementwise_strided<F, Out, In, kInputs>, blocks, on, f, arguments);
 }
 
 }  // namespace epilogue::cuda
