@@ -30,6 +30,7 @@ struct KernelCall {
 struct KernelRan {
   const char* name = "";  // static or interned: lives as long as the process
   int threads = 1;
+  bool repeatable = true;  // false while an implementation still looks for the best way
 };
 
 // One way to run some ops. Backends keep them in an ordered list and take the first that accepts.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/problem.h"
+#include "epilogue/device.h"
 #include "epilogue/memory.h"
 #include "epilogue/profiler.h"
 #include "trace/links.h"
@@ -21,6 +23,8 @@
 
 namespace epilogue::cli {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string mode = "eager", trace, report, sort = "self_cpu_time_total", format = "table";
@@ -69,6 +73,17 @@ void take_window(const Profiler& profiler, ModeResult& result) {
   result.dropped += profiler.dropped();
 }
 
+// A device's first calls load kernels and choose among algorithms, which a profile of a few steps would be
+// full of.
+void warm_up(const Workload& workload, Device device) {
+  if (device.type == DeviceType::cpu) return;
+  progress("warming up");
+  for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(500);) {
+    workload.forward(workload.x);
+    synchronize(device);
+  }
+}
+
 ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& options, bool several) {
   const Workload workload = make_workload(problem, mode);
   wait_until_compiled(workload, mode);
@@ -82,6 +97,7 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
                       .with_flops = true,
                       .on_trace_ready = [&](Profiler& ready) { take_window(ready, result); }});
   Profiler& profiler = *result.profiler;
+  warm_up(workload, problem.device);
   const Schedule& s = options.schedule;
   const int64_t steps = s.skip_first + int64_t{s.repeat} * (int64_t{s.wait} + s.warmup + s.active);
   profiler.start();

@@ -57,11 +57,10 @@ uint64_t CUPTIAPI on_timestamp_requested() { return clock_ns_now(); }
 
 // ---- what is recorded
 
-constexpr CUpti_ActivityKind kKinds[] = {
-    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-    CUPTI_ACTIVITY_KIND_MEMCPY2,           CUPTI_ACTIVITY_KIND_MEMSET,
-    CUPTI_ACTIVITY_KIND_RUNTIME,           CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-    CUPTI_ACTIVITY_KIND_OVERHEAD};
+constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                         CUPTI_ACTIVITY_KIND_MEMCPY2,           CUPTI_ACTIVITY_KIND_MEMSET,
+                                         CUPTI_ACTIVITY_KIND_RUNTIME,           CUPTI_ACTIVITY_KIND_DRIVER,
+                                         CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_OVERHEAD};
 
 // Frequent calls that tell nothing.
 constexpr CUpti_CallbackId kQuietRuntimeCalls[] = {
@@ -76,6 +75,7 @@ constexpr CUpti_CallbackId kQuietRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetCaptureInfo_v10010,
+    CUPTI_RUNTIME_TRACE_CBID_cudaThreadExchangeStreamCaptureMode_v10010,
 };
 
 // The driver's calls that launch work: libraries make them without the runtime. All others cost and tell
@@ -107,14 +107,19 @@ constexpr CUpti_CallbackId kDriverCalls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async,
 };
 
+bool is_launching_driver_call(CUpti_CallbackId call) {
+  return std::find(std::begin(kDriverCalls), std::end(kDriverCalls), call) != std::end(kDriverCalls);
+}
+
 void enable_recording() {
   for (const CUpti_ActivityKind kind : kKinds) EP_CUPTI(cuptiActivityEnable(kind));
   for (const CUpti_CallbackId call : kQuietRuntimeCalls) EP_CUPTI(cuptiActivityEnableRuntimeApi(call, 0));
-  for (const CUpti_CallbackId call : kDriverCalls) EP_CUPTI(cuptiActivityEnableDriverApi(call, 1));
+  // A call that this driver does not have is refused, which is as good as off.
+  for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call)
+    if (!is_launching_driver_call(call)) cuptiActivityEnableDriverApi(call, 0);
 }
 
 void disable_recording() noexcept {
-  for (const CUpti_CallbackId call : kDriverCalls) cuptiActivityEnableDriverApi(call, 0);
   for (const CUpti_ActivityKind kind : kKinds) cuptiActivityDisable(kind);
 }
 
@@ -347,6 +352,7 @@ class RecordReader {
   }
 
   void add_call(const CUpti_ActivityAPI& call, EventKind kind) {
+    if (kind == EventKind::cuda_driver && !is_launching_driver_call(call.cbid)) return;
     DeviceRecord* record = add_record(kind, call.start, call.end, call_name(kind, call.cbid));
     if (!record) return;
     record->correlation = call.correlationId;

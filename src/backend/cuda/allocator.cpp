@@ -1,6 +1,7 @@
 #include "backend/cuda/allocator.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/cuda/check.h"
 #include "base/check.h"
@@ -157,7 +158,8 @@ void Allocator::release(Block* block) {
   profile::record_memory({DeviceType::cuda, static_cast<int8_t>(device_)}, block->data,
                          -static_cast<int64_t>(block->bytes), stats_.allocated, stats_.reserved);
   block->allocated = false;
-  const OutsideCapture outside;
+  std::optional<OutsideCapture> outside;
+  if (!block->also_on.empty()) outside.emplace();
   for (cudaStream_t stream : block->also_on) {
     cudaEvent_t event = nullptr;
     if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess ||

@@ -1,13 +1,16 @@
 // The CUDA backend: its ordered implementation list, its queues, and the module's entry.
 #include <array>
+#include <map>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/launch_memo.h"
 #include "backend/cuda/program.h"
 #include "backend/module.h"
 #include "base/check.h"
+#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -85,6 +88,17 @@ class CudaBackend final : public Backend, public DeviceQueues {
   std::vector<cudaStream_t> idle_streams_;
 };
 
+LaunchMemo& memo_of(const CudaDevice& device) {
+  static thread_local std::map<int, LaunchMemo> memos;
+  return memos[device.index()];
+}
+
+// Products always: their library takes longest. The rest while nobody looks: a profile has the launches that
+// its readers know.
+bool worth_remembering(Op op) {
+  return op_row(op).op_class == OpClass::gemm || profile::recording_now() == 0;
+}
+
 // The kernel's event comes from the driver (profile/cupti.cpp), which sees what the libraries launch too.
 void CudaBackend::run(const Implementation& implementation, const KernelCall& call) {
   device_.make_current();
@@ -92,7 +106,10 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
   note_use(call.output.storage());
   for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
   try {
-    implementation.run(call);
+    if (device_.capture() || !worth_remembering(call.op))
+      implementation.run(call);
+    else
+      memo_of(device_).run(device_, implementation, call);
   } catch (const Error& error) {
     fail("{} by {}: {}", op_row(call.op).name, implementation.name, error.what());
   }

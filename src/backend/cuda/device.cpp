@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/check.h"
+#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -18,6 +19,7 @@ struct ThreadState {
 };
 thread_local std::array<ThreadState, kMostDevices> thread_state;
 thread_local int thread_device = -1;
+thread_local uint64_t allocations_of_thread = 0;
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
@@ -46,19 +48,29 @@ void CudaDevice::set_capture(Capture* capture) {
 
 detail::StorageRef CudaDevice::allocate(size_t bytes) {
   make_current();
+  ++allocations_of_thread;
   const Capture* recording = capture();
   return allocator_.allocate(bytes, stream(), recording ? recording->pool : allocator_.shared_pool());
 }
 
-Workspace CudaDevice::workspace() {
+Workspace CudaDevice::workspace() { return {workspace_storage().get()->data, kWorkspaceBytes}; }
+
+detail::StorageRef CudaDevice::workspace_storage() {
   if (Capture* recording = capture()) {
     if (!recording->workspace.get()) recording->workspace = allocate(kWorkspaceBytes);
-    return {recording->workspace.get()->data, kWorkspaceBytes};
+    return recording->workspace;
   }
   const std::lock_guard lock(workspaces_mutex_);
   detail::StorageRef& kept = workspaces_[stream()];
   if (!kept.get()) kept = allocate(kWorkspaceBytes);
-  return {kept.get()->data, kWorkspaceBytes};
+  return kept;
+}
+
+uint64_t CudaDevice::thread_allocations() { return allocations_of_thread; }
+
+// Kernels that overlap are hard to read in a profile: there each has its own time.
+LaunchOn CudaDevice::launch_on() const {
+  return {stream(), properties_.major >= 9 && profile::recording_now() == 0};
 }
 
 DeviceInfo CudaDevice::info() const {

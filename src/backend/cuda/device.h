@@ -49,12 +49,14 @@ class CudaDevice {
   void make_current() const;  // on the calling thread
   cudaStream_t stream() const;
   void set_stream(cudaStream_t stream);
-  LaunchOn launch_on() const { return {stream(), properties_.major >= 9}; }
+  LaunchOn launch_on() const;
   Capture* capture() const;
   void set_capture(Capture* capture);
 
   detail::StorageRef allocate(size_t bytes);  // for work on the current stream
   Workspace workspace();
+  detail::StorageRef workspace_storage();  // what workspace() lies in
+  static uint64_t thread_allocations();    // made by allocate() on the calling thread
   Allocator& allocator() { return allocator_; }
   cublasLtHandle_t cublaslt() const { return cublaslt_; }
   const cudaDeviceProp& properties() const { return properties_; }

@@ -13,6 +13,7 @@
 #include "base/cache_dir.h"
 #include "base/check.h"
 #include "base/env.h"
+#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -69,7 +70,8 @@ void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
   if (!shared.tuning)
     shared.tuning = std::make_unique<GemmTuning>(known.plan.candidates(device, kCandidates));
   GemmTuning& tuning = *shared.tuning;
-  if (!tuning.over() && !device.capture()) {  // a recording cannot be timed
+  // A recording cannot be timed, and a profile shows what was asked for alone.
+  if (!tuning.over() && !device.capture() && profile::recording_now() == 0) {
     tuning.try_some(device, known.plan, problem);
     if (tuning.over()) {
       choices_of(device).keep(problem.key, tuning.best());
@@ -103,7 +105,7 @@ KernelRan run_gemm_cublaslt(const KernelCall& call) {
     status = known.plan.run(device, problem, known.algo);
   }
   check_cuda("cublasLtMatmul", status);
-  return {"cublasLtMatmul"};
+  return {.name = "cublasLtMatmul", .repeatable = known.settled};
 }
 
 KernelRan run_gemm_reference(const KernelCall& call) {

@@ -31,6 +31,10 @@ __device__ inline void begin_after_predecessor() {
 template <class... Parameters, class... Arguments>
 cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, LaunchOn on,
                                const Arguments&... arguments) {
+  if (!on.overlap) {
+    kernel<<<static_cast<unsigned>(blocks), kThreads, 0, on.stream>>>(arguments...);
+    return cudaGetLastError();
+  }
   cudaLaunchAttribute overlap{.id = cudaLaunchAttributeProgrammaticStreamSerialization};
   overlap.val.programmaticStreamSerializationAllowed = 1;
   const cudaLaunchConfig_t config{.gridDim = dim3(static_cast<unsigned>(blocks)),
@@ -38,7 +42,7 @@ cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, La
                                   .dynamicSmemBytes = 0,
                                   .stream = on.stream,
                                   .attrs = &overlap,
-                                  .numAttrs = on.overlap ? 1U : 0U};
+                                  .numAttrs = 1};
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

@@ -1,0 +1,133 @@
+#include "backend/cuda/launch_memo.h"
+
+#include <bit>
+#include <utility>
+
+#include "backend/cuda/check.h"
+
+namespace epilogue::cuda {
+namespace {
+
+constexpr int kTimesBefore = 2;  // ordinary runs before a call is captured
+constexpr int kNever = -1;
+
+uint64_t hash_of(const CallSignature& words) {
+  uint64_t h = 0x9e3779b97f4a7c15;
+  for (const uint64_t word : words) {
+    h = (h ^ word) * 0xff51afd7ed558ccd;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+void write_tensor(CallSignature& words, const Tensor& tensor) {
+  words.push_back(reinterpret_cast<uint64_t>(tensor.data()));
+  words.push_back(static_cast<uint64_t>(tensor.dtype()) << 8 | static_cast<uint64_t>(tensor.dim()));
+  for (int d = 0; d < tensor.dim(); ++d) {
+    words.push_back(static_cast<uint64_t>(tensor.sizes()[d]));
+    words.push_back(static_cast<uint64_t>(tensor.strides()[d]));
+  }
+}
+
+// While it lives the thread launches into a graph instead of its stream.
+class OneCallCapture {
+ public:
+  explicit OneCallCapture(CudaDevice& device) : device_(device), stream_before_(device.stream()) {
+    static thread_local cudaStream_t stream = nullptr;
+    if (!stream) EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    capture_.workspace = device.workspace_storage();  // of the stream the call belongs to
+    capture_.stream = stream;
+    capture_.pool = device.allocator().shared_pool();
+    EP_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    device.set_stream(stream);
+    device.set_capture(&capture_);
+  }
+  ~OneCallCapture() { end(); }
+  OneCallCapture(const OneCallCapture&) = delete;
+  OneCallCapture& operator=(const OneCallCapture&) = delete;
+
+  cudaGraph_t end() {
+    cudaGraph_t graph = nullptr;
+    if (std::exchange(ended_, true)) return graph;
+    device_.set_stream(stream_before_);
+    device_.set_capture(nullptr);
+    if (cudaStreamEndCapture(capture_.stream, &graph) != cudaSuccess) cudaGetLastError();
+    return graph;
+  }
+
+ private:
+  CudaDevice& device_;
+  const cudaStream_t stream_before_;
+  Capture capture_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t stream) {
+  words.clear();
+  words.push_back(static_cast<uint64_t>(call.op) | static_cast<uint64_t>(call.attrs.approximate) << 8 |
+                  static_cast<uint64_t>(call.inputs.size()) << 16);
+  words.push_back(std::bit_cast<uint64_t>(call.attrs.value));
+  words.push_back(reinterpret_cast<uint64_t>(stream));
+  for (const Tensor& input : call.inputs) write_tensor(words, input);
+  write_tensor(words, call.output);
+}
+
+LaunchMemo::~LaunchMemo() { clear(); }
+
+void LaunchMemo::clear() {
+  for (Entry& entry : table_)
+    if (entry.graph) cudaGraphExecDestroy(entry.graph);
+  table_.assign(kSlots, {});
+  used_ = 0;
+}
+
+// Open addressing; half of the slots stay empty.
+LaunchMemo::Entry& LaunchMemo::entry_of(const CallSignature& words) {
+  if (table_.empty() || used_ >= kMost) clear();
+  const uint64_t hash = hash_of(words);
+  size_t at = hash % kSlots;
+  while (!table_[at].words.empty() && (table_[at].hash != hash || table_[at].words != words))
+    at = (at + 1) % kSlots;
+  Entry& entry = table_[at];
+  if (entry.words.empty()) {
+    entry.hash = hash;
+    entry.words = words;
+    ++used_;
+  }
+  return entry;
+}
+
+void LaunchMemo::run(CudaDevice& device, const Implementation& implementation, const KernelCall& call) {
+  write_signature(words_, call, device.stream());
+  Entry& entry = entry_of(words_);
+  if (entry.seen >= kTimesBefore && !entry.graph) capture(device, implementation, call, entry);
+  if (entry.graph) {
+    EP_CUDA(cudaGraphLaunch(entry.graph, device.stream()));
+    return;
+  }
+  const KernelRan ran = implementation.run(call);
+  if (entry.seen != kNever && ran.repeatable) ++entry.seen;
+}
+
+void LaunchMemo::capture(CudaDevice& device, const Implementation& implementation, const KernelCall& call,
+                         Entry& entry) {
+  entry.seen = kNever;
+  const uint64_t allocations = device.thread_allocations();
+  cudaGraph_t recorded = nullptr;
+  {
+    OneCallCapture recording(device);
+    implementation.run(call);
+    recorded = recording.end();
+  }
+  // Memory that the call takes on its way would be another's at the replay.
+  if (recorded && device.thread_allocations() == allocations &&
+      cudaGraphInstantiate(&entry.graph, recorded, 0) != cudaSuccess) {
+    cudaGetLastError();
+    entry.graph = nullptr;
+  }
+  if (recorded) cudaGraphDestroy(recorded);
+}
+
+}  // namespace epilogue::cuda
