@@ -94,10 +94,10 @@ void measure_new_sizes(nn::Mode mode, std::vector<Result>& results) {
 
 // A large product's time by the profiler beside that by events.
 void compare_clocks(std::vector<Result>& results) {
-  const Tensor a = randn({4096, 4096}, 1, kOptions), b = randn({4096, 4096}, 2, kOptions);
+  const Tensor a = randn({8192, 8192}, 1, kOptions), b = randn({8192, 8192}, 2, kOptions);
   for (int i = 0; i < 50; ++i) mm(a, b);
   synchronize(kDevice);
-  constexpr int kCalls = 50;
+  constexpr int kCalls = 20;
   Event from(kDevice), to(kDevice);
   Profiler profiler;
   profiler.start();

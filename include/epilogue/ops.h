@@ -37,4 +37,15 @@ Tensor activation(const Tensor& x, Act act);
 // activation(gate, act) * up, by one kernel where an op has the pair: gelu_mul and silu_mul; two otherwise.
 Tensor activation_mul(const Tensor& gate, const Tensor& up, Act act);
 
+// The weights of a gated MLP, [hidden, in] twice and [out, hidden], with a bias each or none.
+struct GatedWeights {
+  Tensor gate, up, down;
+  Tensor gate_bias, up_bias, down_bias;
+};
+// activation(linear(x, gate), act) * linear(x, up): one kernel where the device has one that takes the
+// problem, otherwise the products and activation_mul.
+Tensor gated_linear(const Tensor& x, const GatedWeights& weights, Act act);
+// linear(gated_linear(x), down), in as few kernels as the device has for it.
+Tensor gated_mlp(const Tensor& x, const GatedWeights& weights, Act act);
+
 }  // namespace epilogue

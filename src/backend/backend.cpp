@@ -32,7 +32,7 @@ const char* Backend::refuse_gated_product(const PointwiseProgram&) const {
 
 void Backend::prepare(const PointwiseProgram&) {}
 
-const Implementation& Backend::find(const KernelCall& call) const {
+const Implementation* Backend::first_that_accepts(const KernelCall& call) const {
   static const bool tell = verbose("dispatch");
   for (const Implementation& implementation : implementations()) {
     if (!serves(implementation, call)) continue;
@@ -40,8 +40,13 @@ const Implementation& Backend::find(const KernelCall& call) const {
     if (tell) [[unlikely]]
       verbose_line("dispatch", fmt::format("{}: {} {}{}", describe(call), implementation.name,
                                            reason ? "refuses: " : "accepts", reason ? reason : ""));
-    if (!reason) return implementation;
+    if (!reason) return &implementation;
   }
+  return nullptr;
+}
+
+const Implementation& Backend::find(const KernelCall& call) const {
+  if (const Implementation* found = first_that_accepts(call)) return *found;
   std::string refusals;
   for (const Implementation& implementation : implementations())
     if (serves(implementation, call))

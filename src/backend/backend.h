@@ -105,10 +105,12 @@ class Backend {
 
   // The first implementation that accepts; throws Error with every refusal when none does.
   const Implementation& find(const KernelCall& call) const;
+  bool takes(const KernelCall& call) const { return first_that_accepts(call) != nullptr; }
   // THE choke point: every kernel of every mode runs through here, and its event is emitted by run().
   void launch(const KernelCall& call);
 
  protected:
+  const Implementation* first_that_accepts(const KernelCall& call) const;
   // Runs the call and records its event.
   virtual void run(const Implementation& implementation, const KernelCall& call) = 0;
 };

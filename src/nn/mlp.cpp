@@ -47,7 +47,7 @@ Mode mode_from_name(const std::string& name) {
 }
 
 std::span<const Mode> available_modes() {
-  static constexpr Mode kModes[] = {Mode::eager, Mode::compiled, Mode::tuned};
+  static constexpr Mode kModes[] = {Mode::eager, Mode::compiled, Mode::tuned, Mode::fused};
   return kModes;
 }
 
@@ -98,6 +98,15 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
       mode(options.mode) {}
 
 Tensor GatedMlp::forward(const Tensor& x) const {
+  if (mode == Mode::fused)
+    return gated_mlp(x,
+                     {.gate = gate_proj.weight,
+                      .up = up_proj.weight,
+                      .down = down_proj.weight,
+                      .gate_bias = gate_proj.bias,
+                      .up_bias = up_proj.bias,
+                      .down_bias = down_proj.bias},
+                     act);
   const auto run = [this](const Tensor& in) {
     const Tensor gate = gate_proj.forward(in);
     const Tensor up = up_proj.forward(in);

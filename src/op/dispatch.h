@@ -12,6 +12,10 @@ namespace epilogue {
 // Runs any op of ops.def but the composite ones, which call this for their parts (composite.cpp).
 Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 
+// The same where the device has an implementation that takes the call, otherwise an undefined tensor; so it
+// is for a thread that captures, whose graph is better served by the parts.
+Tensor dispatch_if_taken(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
+
 // What takes the ops of a thread that captures (graph/capture.h).
 class Recorder {
  public:

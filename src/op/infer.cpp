@@ -1,6 +1,7 @@
 #include "op/infer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "tensor/storage.h"
@@ -81,6 +82,33 @@ Inferred infer_linear(const OpRow& row, std::span<const Tensor> inputs) {
   return new_tensor(x, sizes);
 }
 
+Inferred infer_gated(const OpRow& row, Op op, std::span<const Tensor> inputs) {
+  const Tensor &x = inputs[0], &gate = inputs[1], &up = inputs[2];
+  const size_t weights = op == Op::gated_mlp ? 4 : 3;
+  EP_CHECK(inputs.size() == weights || inputs.size() == 2 * weights - 1,
+           "{}: expected a bias for each weight or none, got {} inputs", row.name, inputs.size());
+  infer_linear(row, std::array{x, gate});
+  EP_CHECK(up.sizes() == gate.sizes(), "{}: gate weight {} and up weight {} differ", row.name, describe(gate),
+           describe(up));
+  const int64_t hidden = gate.size(0);
+  Dims sizes = x.sizes();
+  sizes[x.dim() - 1] = hidden;
+  int64_t flops = 4 * numel_of(x.sizes()) * hidden;
+  if (op == Op::gated_mlp) {
+    const Tensor& down = inputs[3];
+    EP_CHECK(down.dim() == 2 && down.size(1) == hidden, "{}: expected a down weight of [out, {}], got {}",
+             row.name, hidden, describe(down));
+    sizes[x.dim() - 1] = down.size(0);
+    flops += 2 * numel_of(sizes) * hidden;
+  }
+  for (size_t i = weights; i < inputs.size(); ++i) {
+    const int64_t width = inputs[i - weights + 1].size(0);
+    EP_CHECK(inputs[i].dim() == 1 && inputs[i].size(0) == width, "{}: expected a bias of [{}], got {}",
+             row.name, width, describe(inputs[i]));
+  }
+  return new_tensor(x, sizes, flops);
+}
+
 Inferred infer_pointwise(const OpRow& row, Op op, std::span<const Tensor> inputs) {
   if (op != Op::add && op != Op::mul) check_floating(row, inputs[0]);
   if (inputs.size() == 1) return new_tensor(inputs[0], inputs[0].sizes());
@@ -148,6 +176,9 @@ Inferred infer(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
       check_same(row, inputs);
       if (op == Op::addmm) return infer_addmm(row, first, inputs[1], inputs[2]);
       return infer_product(row, first, inputs[1], op == Op::bmm ? 3 : 2);
+    case OpClass::gated:
+      check_same(row, inputs);
+      return infer_gated(row, op, inputs);
     case OpClass::copy: {
       if (op != Op::to) return infer_written(row, inputs);
       return {attrs.dtype, attrs.device, {first.sizes(), contiguous_strides(first.sizes()), 0}, 0};

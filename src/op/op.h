@@ -14,7 +14,7 @@ enum class Op : uint8_t {
 #undef OP
 };
 
-enum class OpClass : uint8_t { composite, view, gemm, pointwise, copy, fused };
+enum class OpClass : uint8_t { composite, view, gemm, gated, pointwise, copy, fused };
 
 struct OpRow {
   const char* name;  // "ep::linear"
@@ -26,6 +26,7 @@ const OpRow& op_row(Op op);
 // Only the fields an op names in infer.cpp mean anything for it.
 struct Attrs {
   GeluApproximate approximate = GeluApproximate::none;  // gelu, gelu_mul
+  Act act = Act::none;                                  // gated_linear, gated_mlp
   DType dtype = DType::f32;                             // to
   Device device{};                                      // to
   double value = 0;                                     // fill_

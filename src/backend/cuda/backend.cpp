@@ -93,12 +93,6 @@ LaunchMemo& memo_of(const CudaDevice& device) {
   return memos[device.index()];
 }
 
-// Products always: their library takes longest. The rest while nobody looks: a profile has the launches that
-// its readers know.
-bool worth_remembering(Op op) {
-  return op_row(op).op_class == OpClass::gemm || profile::recording_now() == 0;
-}
-
 // The kernel's event comes from the driver (profile/cupti.cpp), which sees what the libraries launch too.
 void CudaBackend::run(const Implementation& implementation, const KernelCall& call) {
   device_.make_current();
@@ -106,7 +100,8 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
   note_use(call.output.storage());
   for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
   try {
-    if (device_.capture() || !worth_remembering(call.op))
+    // A profile has the launches that its readers know, so nothing is replayed while somebody looks.
+    if (device_.capture() || call.program || profile::recording_now() != 0)
       implementation.run(call);
     else
       memo_of(device_).run(device_, implementation, call);

@@ -89,6 +89,9 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::candidates(CudaDevice& device, int m
     EP_CUDA(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof(value)));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit);
+  // Parts of a split sum are added in f32: in the output's type each would be rounded (twice the error was
+  // seen at bf16 300x65x129).
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto what :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})

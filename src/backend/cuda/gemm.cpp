@@ -18,7 +18,7 @@
 namespace epilogue::cuda {
 namespace {
 
-constexpr int kCandidates = 8;
+constexpr int kCandidates = 12;
 
 // A problem as a thread meets it again: no lookup beyond one map.
 struct KnownGemm {

@@ -67,6 +67,7 @@ class OneCallCapture {
 void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t stream) {
   words.clear();
   words.push_back(static_cast<uint64_t>(call.op) | static_cast<uint64_t>(call.attrs.approximate) << 8 |
+                  static_cast<uint64_t>(call.attrs.act) << 24 |
                   static_cast<uint64_t>(call.inputs.size()) << 16);
   words.push_back(std::bit_cast<uint64_t>(call.attrs.value));
   words.push_back(reinterpret_cast<uint64_t>(stream));

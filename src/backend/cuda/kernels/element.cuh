@@ -19,11 +19,18 @@ __device__ inline QuickFloat operator+(QuickFloat a, QuickFloat b) { return Quic
 __device__ inline QuickFloat operator-(QuickFloat a, QuickFloat b) { return QuickFloat(a.value - b.value); }
 __device__ inline QuickFloat operator-(QuickFloat a) { return QuickFloat(-a.value); }
 __device__ inline QuickFloat operator*(QuickFloat a, QuickFloat b) { return QuickFloat(a.value * b.value); }
+// A quotient by infinity is 0, which is what the activations need far from zero.
 __device__ inline QuickFloat operator/(QuickFloat a, QuickFloat b) {
-  return QuickFloat(__fdividef(a.value, b.value));
+  float reciprocal;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(b.value));
+  return QuickFloat(a.value * reciprocal);
 }
 __device__ inline bool operator<(QuickFloat a, QuickFloat b) { return a.value < b.value; }
-__device__ inline QuickFloat exp(QuickFloat a) { return QuickFloat(__expf(a.value)); }
+__device__ inline QuickFloat exp(QuickFloat a) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(a.value * 1.4426950408889634f));
+  return QuickFloat(power);
+}
 
 // Wide is what sums are taken in, Computed what an activation is computed in.
 template <class T>
