@@ -97,22 +97,6 @@ struct KeyHash {
   }
 };
 
-void append_activation(dnnl::post_ops& ops, PostOp::Kind kind) {
-  using dnnl::algorithm;
-  switch (kind) {
-    case PostOp::Kind::relu:
-      return ops.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
-    case PostOp::Kind::silu:
-      return ops.append_eltwise(1, algorithm::eltwise_swish, 1, 0);
-    case PostOp::Kind::gelu_tanh:
-      return ops.append_eltwise(1, algorithm::eltwise_gelu_tanh, 0, 0);
-    case PostOp::Kind::gelu:
-      return ops.append_eltwise(1, algorithm::eltwise_gelu_erf, 0, 0);
-    default:
-      return;
-  }
-}
-
 }  // namespace
 
 Matmul& Matmul::get(const MatmulKey& key) {
@@ -145,7 +129,7 @@ Matmul::Matmul(const MatmulKey& key) : threads_(key.threads) {
   }
   for (size_t i = 0; i < kMaxPostOps; ++i) {
     const PostOp& op = key.post[i];
-    append_activation(ops, op.kind);
+    if (op.kind == PostOp::Kind::relu) ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
     if (!op.reads_matrix()) continue;
     const memory::desc matrix({op.one_row ? 1 : key.m, key.n}, type_of(op.dtype), memory::format_tag::ab);
     operand_arguments_[i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1;

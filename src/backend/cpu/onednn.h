@@ -16,7 +16,7 @@ enum class BiasKind : uint8_t { none, row, broadcast };
 
 // What is done to each element of a product before it is stored, in order.
 struct PostOp {
-  enum class Kind : uint8_t { none, relu, silu, gelu_tanh, gelu, add, mul };
+  enum class Kind : uint8_t { none, relu, add, mul };
   Kind kind = Kind::none;
   DType dtype = DType::f32;  // of the matrix that add and mul read, contiguous
   bool one_row = false;      // the same for every row

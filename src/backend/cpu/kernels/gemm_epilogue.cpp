@@ -18,22 +18,6 @@ namespace {
 
 size_t own_inputs(Op op) { return op == Op::addmm ? 3 : 2; }
 
-PostOp::Kind activation_kind(const ProgramStep& step) {
-  const bool tanh = step.approximate == GeluApproximate::tanh;
-  switch (step.op) {
-    case Op::relu:
-      return PostOp::Kind::relu;
-    case Op::silu:
-    case Op::silu_mul:
-      return PostOp::Kind::silu;
-    case Op::gelu:
-    case Op::gelu_mul:
-      return tanh ? PostOp::Kind::gelu_tanh : PostOp::Kind::gelu;
-    default:
-      return PostOp::Kind::none;
-  }
-}
-
 // A matrix of the output's size that a post-op reads: contiguous, or one row for all.
 const char* add_operand(const KernelCall& call, PostOp::Kind kind, int16_t value,
                         std::vector<ProductPostOp>& post) {
@@ -66,12 +50,10 @@ const char* post_ops_of(const KernelCall& call, std::vector<ProductPostOp>& post
     const ProgramStep& step = program.steps[i];
     const bool first = step.a == now, second = step.b == now;
     if (first == second) return "the steps do not follow one another";
-    if (const PostOp::Kind kind = activation_kind(step); kind != PostOp::Kind::none) {
-      if (!first) return "the activation is another matrix's";
-      post.push_back({{.kind = kind}, {}});
-    } else if (step.op == Op::to) {
-      return "rounding between steps is no post-op";
-    }
+    if (step.op == Op::relu)
+      post.push_back({{.kind = PostOp::Kind::relu}, {}});
+    else if (step.op != Op::add && step.op != Op::mul)
+      return "gelu, silu and rounding are quicker on a block in cache";
     if (step.b >= 0) {
       const int16_t other = first ? step.b : step.a;
       if (other >= inputs) return "the steps do not follow one another";
