@@ -23,8 +23,11 @@ class RandomFunction {
       weight_.push_back(randn({width_, width_}, seed + static_cast<uint64_t>(i), options()).set_parameter());
     row_ = randn({width_}, seed + 9, options()).set_parameter();
     const int64_t length = 3 + pick(10);
-    for (int64_t i = 0; i < length; ++i) choices_.push_back({pick(14), pick(100), pick(100)});
+    for (int64_t i = 0; i < length; ++i) choices_.push_back({pick(15), pick(100), pick(100)});
     outputs_ = 1 + pick(3);
+    for (uint64_t i = 0; i < 3; ++i)
+      small_.push_back(
+          mul(randn({width_, width_}, seed + 20 + i, options()), full({1}, 0.2, options())).set_parameter());
   }
 
   std::vector<Tensor> inputs(uint32_t shape_seed) const {
@@ -88,6 +91,12 @@ class RandomFunction {
         return x.transpose(0, 1).contiguous().transpose(0, 1);
       case 12:
         return relu(x.transpose(1, 2)).transpose(1, 2);
+      case 13: {  // a gated MLP, with biases or without, with its last product or without
+        const Tensor bias = second % 3 ? Tensor{} : row_;
+        const Tensor gate = linear(x, small_[0], bias), up = linear(x, small_[1], bias);
+        const Tensor gated = second % 2 ? mul(silu(gate), up) : mul(up, gelu(gate));
+        return second % 5 ? linear(mul(gated, half), small_[2]) : linear(gated, small_[2], bias);
+      }
       default: {
         const DType between = dtype_ == DType::f32 ? DType::bf16 : DType::f32;
         return add(x.to(between).to(dtype_), y.slice(2, 0, 1));
@@ -99,7 +108,7 @@ class RandomFunction {
   Device device_;
   DType dtype_ = DType::f32;
   int64_t width_ = 1, weights_ = 1, outputs_ = 1;
-  std::vector<Tensor> weight_;
+  std::vector<Tensor> weight_, small_;
   Tensor row_;
   std::vector<Choice> choices_;
 };
@@ -142,6 +151,7 @@ TEST_P(RandomGraphs, AgreeWithEager) {
   if (device_count(type) == 0) GTEST_SKIP() << why_no_devices(type);
   CompileOptions options;
   options.enable = {"gate_up_merge"};
+  if (only == "gated_fusion") options.enable.push_back(only);
   uint32_t begin = 0;
   if (only != "all")
     for (const std::string& pass : compile_passes()) {

@@ -26,10 +26,6 @@ const char* Backend::refuse_epilogue(Op, const PointwiseProgram&) const {
   return "this device's products take no program as their epilogue";
 }
 
-const char* Backend::refuse_gated_product(const PointwiseProgram&) const {
-  return "this device has no kernel for it";
-}
-
 void Backend::prepare(const PointwiseProgram&) {}
 
 const Implementation* Backend::first_that_accepts(const KernelCall& call) const {

@@ -94,8 +94,6 @@ class Backend {
   // What the graph compiler asks. Null for yes, otherwise the reason.
   // Whether `program` runs on a product's block, in one kernel with it.
   virtual const char* refuse_epilogue(Op product, const PointwiseProgram& program) const;
-  // Whether a kernel reads two products in registers, as act(gate) * up: `program` reads both.
-  virtual const char* refuse_gated_product(const PointwiseProgram& program) const;
   // Whether one product over stacked weights is no slower than two.
   virtual const char* refuse_merged_products() const { return nullptr; }
   // Makes a program ready to run, which may take long: called from a thread of the compiler. Throws Error

@@ -20,10 +20,26 @@ using graph::ValueId;
 size_t index(ValueId id) { return static_cast<size_t>(id); }
 
 int64_t flops_of(const Graph& graph, const Node& node) {
-  if (!is_product(node)) return 0;
+  const bool gated = op_row(node.op).op_class == OpClass::gated;
+  if (!is_product(node) && !gated) return 0;
   std::vector<Tensor> inputs;
-  for (int i = 0; i < own_inputs(node); ++i) inputs.push_back(stand_in(graph.value(node.inputs[index(i)])));
+  const int count = gated ? static_cast<int>(node.inputs.size()) : own_inputs(node);
+  for (int i = 0; i < count; ++i) inputs.push_back(stand_in(graph.value(node.inputs[index(i)])));
   return infer(node.op, inputs, node.attrs).flops;
+}
+
+// By the ops' own functions: they have the parts at hand, should the kernel not take what it took when it was
+// asked.
+Tensor run_gated(const Node& node, const std::vector<Tensor>& inputs) {
+  const bool whole = node.op == Op::gated_mlp;
+  const size_t weights = whole ? 4 : 3;
+  GatedWeights parts{.gate = inputs[1], .up = inputs[2], .down = whole ? inputs[3] : Tensor{}};
+  if (inputs.size() > weights) {
+    parts.gate_bias = inputs[weights];
+    parts.up_bias = inputs[weights + 1];
+    if (whole) parts.down_bias = inputs[weights + 2];
+  }
+  return whole ? gated_mlp(inputs[0], parts, node.attrs.act) : gated_linear(inputs[0], parts, node.attrs.act);
 }
 
 }  // namespace
@@ -101,6 +117,10 @@ class Plan::Running {
     const Device device = plan_.graph_.value(node.outputs[0]).device;
     if (node.op == Op::to && inputs[0].device() != device) {
       tensors_[index(node.outputs[0])] = dispatch(node.op, inputs, node.attrs);
+      return;
+    }
+    if (op_row(node.op).op_class == OpClass::gated) {
+      tensors_[index(node.outputs[0])] = run_gated(node, inputs);
       return;
     }
     for (const ValueId id : node.outputs) outputs.push_back(make(id));

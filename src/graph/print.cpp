@@ -34,6 +34,9 @@ std::string attributes(const Graph& graph, const Node& node) {
     case Op::gelu:
     case Op::gelu_mul:
       return a.approximate == GeluApproximate::tanh ? ", tanh" : "";
+    case Op::gated_linear:
+    case Op::gated_mlp:
+      return fmt::format(", {}", act_name(a.act));
     case Op::to:
       return fmt::format(", {}", dtype_name(a.dtype));
     case Op::fill_:
@@ -121,6 +124,7 @@ std::string structure(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     append(static_cast<int64_t>(node.op));
     append(static_cast<int64_t>(node.attrs.approximate));
+    append(static_cast<int64_t>(node.attrs.act));
     for (const ValueId id : node.inputs) append(id);
     for (const ValueId id : node.outputs) append(id);
     text += ';';

@@ -145,11 +145,36 @@ TEST(GateUpMerge, IsLeftOutOnACpuUnlessItIsAskedFor) {
   EXPECT_THAT(report->notes.at(0), HasSubstr("stay two products: "));
 }
 
-TEST(GatedFusion, SaysWhyThereIsNoGatedKernel) {
-  const auto story =
-      run_alone(gated(parameter({16, 8}, 1), parameter({16, 8}, 2)), {randn({4, 8}, 3)}, "gated_fusion");
-  EXPECT_THAT(story.notes, HasSubstr("have no gated kernel: this device has no kernel for it"));
-  EXPECT_EQ(story.before, story.after);
+graph::Function gated_mlp_of(bool biases) {
+  const Tensor gate = parameter({16, 8}, 1), up = parameter({16, 8}, 2), down = parameter({8, 16}, 3);
+  const Tensor bias = biases ? parameter({16}, 4) : Tensor{}, last = biases ? parameter({8}, 5) : Tensor{};
+  return [=](std::span<const Tensor> in) {
+    return one(linear(mul(silu(linear(in[0], gate, bias)), linear(in[0], up, bias)), down, last));
+  };
+}
+
+TEST(GatedFusion, SaysWhyThereIsNoKernel) {
+  // Nobody multiplies f64 but the reference.
+  const auto wide = [](const Tensor& t) { return t.to(DType::f64).set_parameter(); };
+  graph::Graph graph = graph::capture(gated(wide(parameter({16, 8}, 1)), wide(parameter({16, 8}, 2))),
+                                      std::vector{randn({4, 8}, 3, {DType::f64})});
+  const PassesResult result = run_passes(graph, {});
+  const auto report = std::ranges::find_if(
+      result.reports, [](const PassReport& r) { return r.name == std::string("gated_fusion"); });
+  ASSERT_EQ(report->notes.size(), 1u);
+  EXPECT_THAT(report->notes[0], HasSubstr(" have no kernel for ep::gated_linear: "));
+}
+
+TEST(GatedFusion, MakesTheWholeBlockOneOpOrThePairWhereMoreReadsIt) {
+  for (const bool biases : {false, true}) {
+    const auto whole = run_alone(gated_mlp_of(biases), {randn({4, 6, 8}, 3)}, "gated_fusion",
+                                 {"dead_code", "common_subexpressions"});
+    EXPECT_THAT(whole.after, HasSubstr("f32[s0*s1, 8] = gated_mlp(%"));
+    EXPECT_THAT(whole.after, AllOf(HasSubstr(", silu)"), Not(HasSubstr("mm(")), Not(HasSubstr("mul("))));
+  }
+  const auto pair = run_alone(gated(parameter({16, 8}, 1), parameter({16, 8}, 2)), {randn({4, 6, 8}, 3)},
+                              "gated_fusion", {"dead_code", "common_subexpressions"});
+  EXPECT_THAT(pair.after, AllOf(HasSubstr("f32[s0*s1, 16] = gated_linear(%"), HasSubstr(", gelu_tanh)")));
 }
 
 TEST(PointwiseFusion, MakesADagWithBroadcastsOneKernel) {
