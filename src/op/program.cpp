@@ -1,6 +1,7 @@
 #include "op/program.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -157,6 +158,8 @@ void finish_program(PointwiseProgram& program, int number) {
   join_gates(program);
   drop_unread(program);
   assign_slots(program);
+  static std::atomic<uint64_t> made{0};
+  program.id = ++made;
   program.name = intern(fmt::format("ep_fused_{}_{}", names, number));
 }
 

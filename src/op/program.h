@@ -45,6 +45,7 @@ struct PointwiseProgram {
   DType compute = DType::f32;  // 16-bit floats are computed in f32 and rounded where they are stored
   int slots = 0;
   const char* name = "";  // "ep_fused_gelu_mul_0", lives as long as the process
+  uint64_t id = 0;        // no two programs that finish_program has made share one, in a process
 
   int values() const { return static_cast<int>(inputs.size() + steps.size()); }
   // For people and as a key: "in0:f32 in1:f32 | v2 = gelu_tanh(in0) | ..."; without the name.

@@ -16,7 +16,7 @@
 
 namespace epilogue::cuda {
 
-// What a call does, as words: op, attributes, stream, and every tensor's address, sizes and strides.
+// What a call does, as words: op, attributes, program, stream, and every tensor's address, sizes and strides.
 using CallSignature = std::vector<uint64_t>;
 void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t stream);
 
