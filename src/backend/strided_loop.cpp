@@ -60,10 +60,4 @@ void StridedLoop::collapse() {
   dims = collapse_dims(dims, sizes, std::span(operand).first(static_cast<size_t>(operands)));
 }
 
-int64_t StridedLoop::numel() const {
-  int64_t count = 1;
-  for (int d = 0; d < dims; ++d) count *= sizes[d];
-  return count;
-}
-
 }  // namespace epilogue

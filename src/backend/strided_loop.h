@@ -34,7 +34,11 @@ struct StridedLoop {
   static StridedLoop over(Tensor& output, std::span<const Tensor> inputs);
   // Brings the dimensions, given innermost first, to their minimal form.
   void collapse();
-  int64_t numel() const;
+  int64_t numel() const {
+    int64_t count = 1;
+    for (int d = 0; d < dims; ++d) count *= sizes[static_cast<size_t>(d)];
+    return count;
+  }
 };
 
 }  // namespace epilogue

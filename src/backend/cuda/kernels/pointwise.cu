@@ -1,59 +1,13 @@
 // add, mul and the activations, alone and times a gate's partner: one kernel for every shape.
 #include "backend/cuda/check.h"
 #include "backend/cuda/device.h"
-#include "backend/cuda/kernels/activation.cuh"
 #include "backend/cuda/kernels/elementwise.cuh"
 #include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/pointwise_functors.cuh"
 #include "backend/pointwise_function.h"
 
 namespace epilogue::cuda {
 namespace {
-
-template <class In>
-__device__ typename Element<In>::Computed computed(In value) {
-  return typename Element<In>::Computed(widen(value));
-}
-
-struct Add {
-  template <class Out, class In>
-  __device__ Out apply(In a, In b) const {
-    if constexpr (std::is_integral_v<In>)
-      return static_cast<Out>(static_cast<std::make_unsigned_t<In>>(a) +
-                              static_cast<std::make_unsigned_t<In>>(b));
-    else
-      return narrow<Out>(widen(a) + widen(b));
-  }
-};
-
-struct Mul {
-  template <class Out, class In>
-  __device__ Out apply(In a, In b) const {
-    if constexpr (std::is_integral_v<In>)
-      return static_cast<Out>(static_cast<std::make_unsigned_t<In>>(a) *
-                              static_cast<std::make_unsigned_t<In>>(b));
-    else
-      return narrow<Out>(widen(a) * widen(b));
-  }
-};
-
-#define EPILOGUE_ACTIVATION(Name, function)                    \
-  struct Name {                                                \
-    template <class Out, class In>                             \
-    __device__ Out apply(In a, In) const {                     \
-      return narrow<Out>(function(computed(a)));               \
-    }                                                          \
-  };                                                           \
-  struct Name##Mul {                                           \
-    template <class Out, class In>                             \
-    __device__ Out apply(In a, In b) const {                   \
-      return narrow<Out>(function(computed(a)) * computed(b)); \
-    }                                                          \
-  };
-EPILOGUE_ACTIVATION(Relu, relu)
-EPILOGUE_ACTIVATION(Silu, silu)
-EPILOGUE_ACTIVATION(GeluTanh, gelu_tanh)
-EPILOGUE_ACTIVATION(Gelu, gelu)
-#undef EPILOGUE_ACTIVATION
 
 template <class F, int kInputs>
 cudaError_t launch_floating(DType dtype, const StridedLoop& loop, LaunchOn on) {
