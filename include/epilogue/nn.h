@@ -1,6 +1,7 @@
 // Layers with parameters that carry their Hugging Face names.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -11,6 +12,10 @@
 #include "epilogue/compile.h"
 #include "epilogue/ops.h"
 #include "epilogue/tensor.h"
+
+namespace epilogue {
+struct AskedImplementation;
+}
 
 namespace epilogue::nn {
 
@@ -56,13 +61,13 @@ class CompiledForward {
   CompiledForward& operator=(const CompiledForward&) { return *this; }
 
   // Calls what `make` has given for this `key`; another key has it made anew.
-  Tensor operator()(const Tensor& x, int key, const std::function<CompiledFunction()>& make) const;
+  Tensor operator()(const Tensor& x, intptr_t key, const std::function<CompiledFunction()>& make) const;
   CompiledFunction function() const;  // empty before the first call
 
  private:
   mutable std::mutex mutex_;
   mutable CompiledFunction function_;
-  mutable int key_ = 0;
+  mutable intptr_t key_ = 0;
 };
 
 // fc2(act(fc1(x)))
@@ -94,6 +99,8 @@ class GatedMlp {
   Linear gate_proj, up_proj, down_proj;
   Act act;
   Mode mode;  // may be set at any time between calls
+  // What multiplies act(gate) with up, set by use_kernels() (kernels.h); null: the built-in kernels.
+  const AskedImplementation* act_mul_kernel = nullptr;
 
  private:
   CompiledForward compiled_;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
+#include "profile/event.h"
 
 namespace epilogue {
 namespace {
@@ -50,6 +51,27 @@ const Implementation& Backend::find(const KernelCall& call) const {
   fail("no implementation takes {}{}", describe(call), refusals);
 }
 
-void Backend::launch(const KernelCall& call) { run(find(call), call); }
+// An op's event of its own tells in the trace, on any device, for whom the kernel below it runs.
+void Backend::launch_asked(const AskedImplementation& asked, const KernelCall& call) {
+  const char* reason = asked.refuse(call);
+  if (!reason) {
+    const profile::Scope scope(trace::EventKind::cpu_op, asked.asked_for);
+    run(asked, call);
+    asked.ran(call);
+    return;
+  }
+  verbose_line("dispatch", fmt::format("{}: {} refuses: {}", describe(call), asked.asked_for, reason));
+  asked.refused(call, reason);
+  const profile::Scope scope(trace::EventKind::cpu_op, "");
+  if (scope.slot()) profile::set_name(scope.slot(), fmt::format("{} not used: {}", asked.asked_for, reason));
+  run(find(call), call);
+}
+
+void Backend::launch(const KernelCall& call) {
+  if (call.attrs.implementation) [[unlikely]]
+    launch_asked(*call.attrs.implementation, call);
+  else
+    run(find(call), call);
+}
 
 }  // namespace epilogue

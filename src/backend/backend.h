@@ -43,6 +43,15 @@ struct Implementation {
   bool takes_programs = false;  // only calls with one go to those that do
 };
 
+// One that the caller asked for by name (Attrs::implementation), ahead of the list.
+struct AskedImplementation : Implementation {
+  const char* asked_for = "";  // the name, which traces show around the kernel
+  // Called when it refuses a call: throws Error, unless the list may be asked in its place.
+  void (*refused)(const KernelCall& call, const char* reason) = nullptr;
+  void (*ran)(const KernelCall& call) = nullptr;  // called when it has run
+  bool replayable = false;  // what it launches for some tensors may be launched again for the same ones
+};
+
 // What device.h's Stream, Event and Graph stand on. Handles are the device's own; "current" is the calling
 // thread's.
 class DeviceQueues {
@@ -102,10 +111,14 @@ class Backend {
   virtual bool is_prepared(const PointwiseProgram&) const { return true; }
 
   // The first implementation that accepts; throws Error with every refusal when none does.
+  // Attrs::implementation is launch's affair.
   const Implementation& find(const KernelCall& call) const;
   bool takes(const KernelCall& call) const { return first_that_accepts(call) != nullptr; }
   // THE choke point: every kernel of every mode runs through here, and its event is emitted by run().
   void launch(const KernelCall& call);
+
+ private:
+  void launch_asked(const AskedImplementation& asked, const KernelCall& call);
 
  protected:
   const Implementation* first_that_accepts(const KernelCall& call) const;

@@ -35,7 +35,9 @@ void Graph::replace_reads(ValueId from, ValueId to) {
 }
 
 bool is_view(const Node& node) { return op_row(node.op).op_class == OpClass::view; }
-bool is_pointwise(const Node& node) { return op_row(node.op).op_class == OpClass::pointwise; }
+bool is_pointwise(const Node& node) {
+  return op_row(node.op).op_class == OpClass::pointwise && !node.attrs.implementation;
+}
 bool is_product(const Node& node) { return op_row(node.op).op_class == OpClass::gemm; }
 int own_inputs(const Node& node) { return op_row(node.op).fewest_inputs; }
 

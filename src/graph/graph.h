@@ -59,7 +59,7 @@ struct Graph {
 };
 
 bool is_view(const Node& node);
-bool is_pointwise(const Node& node);  // an op of class pointwise, not yet fused
+bool is_pointwise(const Node& node);  // an op of class pointwise, not yet fused nor asked of one kernel
 bool is_product(const Node& node);
 // The inputs a product has without its epilogue's operands.
 int own_inputs(const Node& node);

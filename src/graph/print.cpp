@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/backend.h"
 #include "graph/graph.h"
 
 namespace epilogue::graph {
@@ -27,7 +28,7 @@ std::string type_text(const Graph& graph, const Value& value) {
   return dtype_name(value.dtype) + sizes_text(graph, value.sizes());
 }
 
-std::string attributes(const Graph& graph, const Node& node) {
+std::string op_attributes(const Graph& graph, const Node& node) {
   const Attrs& a = node.attrs;
   const auto number = [&](int i) { return size_text(graph, a.numbers[i]); };
   switch (node.op) {
@@ -60,6 +61,11 @@ std::string attributes(const Graph& graph, const Node& node) {
     default:
       return "";
   }
+}
+
+std::string attributes(const Graph& graph, const Node& node) {
+  const AskedImplementation* asked = node.attrs.implementation;
+  return op_attributes(graph, node) + (asked ? fmt::format(", by {}", asked->asked_for) : "");
 }
 
 std::string reads(const Node& node, bool program_part) {
@@ -125,6 +131,7 @@ std::string structure(const Graph& graph) {
     append(static_cast<int64_t>(node.op));
     append(static_cast<int64_t>(node.attrs.approximate));
     append(static_cast<int64_t>(node.attrs.act));
+    if (node.attrs.implementation) text += node.attrs.implementation->name;
     for (const ValueId id : node.inputs) append(id);
     for (const ValueId id : node.outputs) append(id);
     text += ';';

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "epilogue/nn.h"
+#include "op/dispatch.h"
 
 namespace epilogue::nn {
 namespace {
@@ -20,6 +21,15 @@ std::vector<const Tensor*> places(const Linears&... linears) {
 }
 
 void append(NamedParameters& all, NamedParameters part) { all.insert(all.end(), part.begin(), part.end()); }
+
+Tensor act_mul_by(const AskedImplementation* kernel, const Tensor& gate, const Tensor& up, Act act) {
+  EP_CHECK(act != Act::none && act != Act::relu, "GatedMlp: its kernel package has no activation {}",
+           act_name(act));
+  const Tensor inputs[] = {gate, up};
+  const auto approximate = act == Act::gelu_tanh ? GeluApproximate::tanh : GeluApproximate::none;
+  return dispatch(act == Act::silu ? Op::silu_mul : Op::gelu_mul, inputs,
+                  {.approximate = approximate, .implementation = kernel});
+}
 
 }  // namespace
 
@@ -51,7 +61,7 @@ std::span<const Mode> available_modes() {
   return kModes;
 }
 
-Tensor CompiledForward::operator()(const Tensor& x, int key,
+Tensor CompiledForward::operator()(const Tensor& x, intptr_t key,
                                    const std::function<CompiledFunction()>& make) const {
   CompiledFunction function;
   {
@@ -98,6 +108,9 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
       mode(options.mode) {}
 
 Tensor GatedMlp::forward(const Tensor& x) const {
+  EP_CHECK(mode != Mode::fused || !act_mul_kernel,
+           "GatedMlp: a kernel package's act-mul kernel has no place in mode fused; use tuned, or "
+           "restore_kernels()");
   if (mode == Mode::fused)
     return gated_mlp(x,
                      {.gate = gate_proj.weight,
@@ -110,11 +123,14 @@ Tensor GatedMlp::forward(const Tensor& x) const {
   const auto run = [this](const Tensor& in) {
     const Tensor gate = gate_proj.forward(in);
     const Tensor up = up_proj.forward(in);
+    if (act_mul_kernel) return down_proj.forward(act_mul_by(act_mul_kernel, gate, up, act));
     return down_proj.forward(mode == Mode::tuned ? activation_mul(gate, up, act)
                                                  : mul(activation(gate, act), up));
   };
   if (mode != Mode::compiled) return run(x);
-  return compiled_(x, static_cast<int>(act), [&] {
+  // Kernels are aligned to more bytes than there are activations.
+  const intptr_t key = reinterpret_cast<intptr_t>(act_mul_kernel) + static_cast<intptr_t>(act);
+  return compiled_(x, key, [&] {
     return compile(std::function<Tensor(const Tensor&)>(run),
                    {.name = "ep::gated_mlp", .watch = places(gate_proj, up_proj, down_proj)});
   });

@@ -23,6 +23,8 @@ struct OpRow {
 };
 const OpRow& op_row(Op op);
 
+struct AskedImplementation;  // backend/backend.h
+
 // Only the fields an op names in infer.cpp mean anything for it.
 struct Attrs {
   GeluApproximate approximate = GeluApproximate::none;  // gelu, gelu_mul
@@ -32,6 +34,8 @@ struct Attrs {
   double value = 0;                                     // fill_
   int64_t numbers[4] = {};                              // transpose: dims; slice: dim, start, end, step; ...
   Dims sizes, strides;                                  // view, expand, permute, as_strided
+  // A kernel to run instead of the backend's own choice, of any op; lives as long as the process.
+  const AskedImplementation* implementation = nullptr;
 };
 
 }  // namespace epilogue

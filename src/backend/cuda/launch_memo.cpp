@@ -72,6 +72,7 @@ void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t 
   words.push_back(std::bit_cast<uint64_t>(call.attrs.value));
   words.push_back(reinterpret_cast<uint64_t>(stream));
   words.push_back(call.program ? call.program->id : 0);
+  words.push_back(reinterpret_cast<uint64_t>(call.attrs.implementation));
   for (const Tensor& input : call.inputs) write_tensor(words, input);
   write_tensor(words, call.output);
   for (size_t i = 1; i < call.outputs.size(); ++i) write_tensor(words, call.outputs[i]);

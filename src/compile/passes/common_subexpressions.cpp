@@ -8,7 +8,7 @@ namespace {
 bool same_attrs(const Attrs& a, const Attrs& b) {
   return a.approximate == b.approximate && a.act == b.act && a.dtype == b.dtype && a.device == b.device &&
          a.value == b.value && std::ranges::equal(a.numbers, b.numbers) && a.sizes == b.sizes &&
-         a.strides == b.strides;
+         a.strides == b.strides && a.implementation == b.implementation;
 }
 
 bool same(const graph::Graph& graph, const graph::Node& a, const graph::Node& b) {
