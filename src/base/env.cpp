@@ -16,12 +16,15 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA", "highest instruction set for CPU kernels: scalar, avx2, avx512; default: the machine's"},
-    {"EPILOGUE_CACHE_DIR", "where tuned choices and compiled kernels are kept; default: ~/.cache/epilogue"},
+    {"EPILOGUE_CACHE_DIR",
+     "where tuned choices, compiled kernels and packages are kept; default: ~/.cache/epilogue"},
     {"EPILOGUE_CUDA_MODULE",
      "the CUDA module to load, or 'none'; default: libepilogue_cuda.so beside libepilogue"},
     {"EPILOGUE_TF32", "1 lets CUDA products of f32 run in tf32; default: 0, full f32"},
     {"EPILOGUE_DISABLE_PASSES", "passes of compile() to leave out, comma-separated"},
     {"EPILOGUE_CACHE_MB", "how large the cache of compiled kernels may grow; default: 512"},
+    {"EPILOGUE_KERNELS_POLICY",
+     "the policy file for kernel packages; default: ~/.config/epilogue/kernels.toml"},
 }};
 
 bool has_word(std::string_view list, std::string_view word) {

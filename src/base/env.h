@@ -17,6 +17,7 @@ enum class EnvVar : uint8_t {
   tf32,
   disable_passes,
   cache_mb,
+  kernels_policy,
   count
 };
 

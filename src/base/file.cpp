@@ -23,6 +23,11 @@ std::string temporary_beside(const std::string& path) {
 
 std::string system_error() { return std::strerror(errno); }
 
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
 FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }

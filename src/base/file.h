@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 namespace epilogue {
 
@@ -11,14 +12,17 @@ std::string system_error();
 
 class FileDescriptor {
  public:
+  FileDescriptor() = default;  // none
   explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
   ~FileDescriptor();
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
+  explicit operator bool() const { return fd_ >= 0; }
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
 // A file beside `path` that takes its place on commit() and is gone otherwise. All but the destructor throw

@@ -106,9 +106,20 @@ bool explain_compiled(std::string_view name, NameBuilder& out) {
   return true;
 }
 
+// "... [epilogue/geglu@1]": the kernel package it comes from. Takes it off the name.
+std::string_view take_package(std::string_view& name) {
+  const size_t begin = name.rfind(" [");
+  if (begin == name.npos || begin == 0 || name.back() != ']') return {};
+  const std::string_view package = name.substr(begin + 2, name.size() - begin - 3);
+  if (!contains(package, "/") || !contains(package, "@")) return {};
+  name = name.substr(0, begin);
+  return package;
+}
+
 }  // namespace
 
 bool explain_ours(std::string_view name, NameBuilder& out) {
+  const std::string_view package = take_package(name);
   const Words words = split_words(name);
   if (explain_compiled(name, out) || explain_copy_or_fill(words, out)) return true;
   const std::string_view provider = words[0];
@@ -122,6 +133,7 @@ bool explain_ours(std::string_view name, NameBuilder& out) {
              provider);
   explain_words(std::span(words).subspan(1), out);
   if (pointwise) out.stated(NameField::op, "pointwise", provider);
+  if (!package.empty()) out.feature("kernel package " + std::string(package), Certainty::stated, package);
   return true;
 }
 
