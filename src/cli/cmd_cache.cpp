@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "package/cache.h"
 
 namespace epilogue::cli {
 namespace {
@@ -16,12 +17,24 @@ struct Row {
   int64_t bytes = 0;
 };
 
-// Compiled kernels, then the files of tuned choices.
+int64_t bytes_below(const std::string& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error))
+    if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
+  return bytes;
+}
+
+// Compiled kernels, kernel packages, then the files of tuned choices.
 std::vector<Row> rows() {
   std::vector<Row> found;
   for (const BlobCache::Entry& entry : BlobCache::kernels().list())
     found.push_back(
         {"kernel", entry.first_line.empty() ? "damaged" : entry.first_line, entry.file, entry.bytes});
+  if (!cache_dir().empty())
+    for (const package::Installed& package : package::Cache::of_user().list())
+      found.push_back(
+          {"package", package.reference.to_string(), package.folder, bytes_below(package.folder)});
   std::error_code error;
   for (std::filesystem::directory_iterator at(cache_dir(), error), end; !error && at != end;
        at.increment(error))
@@ -54,6 +67,7 @@ void clear(const std::string& format) {
   int64_t freed = BlobCache::kernels().clear();
   for (const Row& row : rows()) {
     std::error_code ignored;
+    if (row.kind == "package") continue;  // added by the user, removed by the user: kernels remove
     if (std::filesystem::remove(row.file, ignored)) freed += row.bytes;
   }
   fmt::print("{}", format == "json" ? fmt::format("{{\"freed\":{}}}\n", freed)
@@ -63,8 +77,8 @@ void clear(const std::string& format) {
 }  // namespace
 
 void add_cache(CLI::App& app, int&) {
-  CLI::App* command =
-      app.add_subcommand("cache", "what is kept between runs: compiled kernels, tuned choices");
+  CLI::App* command = app.add_subcommand(
+      "cache", "what is kept between runs: compiled kernels, tuned choices, kernel packages");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* what, void (*run)(const std::string&)) {
     CLI::App* part = command->add_subcommand(name, what);
@@ -73,7 +87,7 @@ void add_cache(CLI::App& app, int&) {
     part->callback([format, run] { run(*format); });
   };
   add("list", "what, how large, where", list);
-  add("clear", "remove all of it", clear);
+  add("clear", "remove all of it but the kernel packages, which `kernels remove` removes", clear);
 }
 
 }  // namespace epilogue::cli

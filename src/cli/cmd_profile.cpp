@@ -27,8 +27,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string mode = "eager", trace, report, sort = "self_cpu_time_total", format = "table";
-  bool compile = false, record_shapes = false, profile_memory = false, group_by_shape = false;
+  std::string mode = "eager", trace, report, kernels, sort = "self_cpu_time_total", format = "table";
+  bool mode_given = false, compile = false, record_shapes = false, profile_memory = false,
+       group_by_shape = false;
   Schedule schedule{.wait = 1, .warmup = 1, .active = 3, .repeat = 1};
   int rows = 20, threads = 0;
 };
@@ -56,6 +57,16 @@ std::string trace_file_for(const std::string& path, nn::Mode mode, bool several)
   return path.substr(0, dot) + "." + nn::mode_name(mode) + path.substr(dot);
 }
 
+// A device's kernel is called by its compiler: the package it comes from stands on the op around its launch.
+std::string kernel_text(const trace::Trace& trace, const trace::Event& kernel, uint32_t op) {
+  std::string name(trace.name(kernel));
+  if (op == trace::kNoEvent || kernel.kind == trace::EventKind::cpu_kernel) return name;
+  const std::string_view around = trace.name(trace.events[op]);
+  const bool package =
+      around.find('/') != around.npos && around.find('@') != around.npos && around.find(' ') == around.npos;
+  return package ? fmt::format("{} [{}]", name, around) : name;
+}
+
 void take_window(const Profiler& profiler, ModeResult& result) {
   const trace::Trace& trace = profiler.trace();
   const auto launches = trace::launching_calls(trace);
@@ -69,7 +80,7 @@ void take_window(const Profiler& profiler, ModeResult& result) {
   const auto places = trace::place_events(trace, launches, steps);
   for (size_t i = 0; i < places.size(); ++i)
     if (trace.events[i].kind == counted && places[i].step == steps.size() - 1)
-      result.kernels.emplace_back(trace.name(trace.events[i]));
+      result.kernels.push_back(kernel_text(trace, trace.events[i], places[i].op));
   result.dropped += profiler.dropped();
 }
 
@@ -85,7 +96,9 @@ void warm_up(const Workload& workload, Device device) {
 }
 
 ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& options, bool several) {
-  const Workload workload = make_workload(problem, mode);
+  KernelMap kernels;
+  if (!options.kernels.empty() && mode == nn::Mode::tuned) kernels = {{"GatedMlp", options.kernels}};
+  const Workload workload = make_workload(problem, mode, kernels);
   wait_until_compiled(workload, mode);
   Backend& backend = backend_for(problem.device);
   ModeResult result{.mode = mode, .trace_file = trace_file_for(options.trace, mode, several)};
@@ -189,10 +202,14 @@ void run(const Problem& problem, const Options& options) {
   EP_CHECK(s.wait >= 0 && s.warmup >= 0 && s.active >= 1 && s.repeat >= 1,
            "the schedule needs --active and --repeat of at least 1 and no negative number");
   if (options.threads > 0) set_thread_count(options.threads);
-  const auto modes = modes_from_list(options.compile ? "compiled" : options.mode);
+  std::string named = options.compile ? "compiled" : options.mode;
+  if (!options.kernels.empty() && !options.mode_given && !options.compile) named = "tuned";
+  const auto modes = modes_from_list(named);
+  EP_CHECK(options.kernels.empty() || std::ranges::find(modes, nn::Mode::tuned) != modes.end(),
+           "--kernels is for the mode tuned, got --mode {}", named);
   std::vector<ModeResult> results;
   for (const nn::Mode mode : modes)
-    results.push_back(profile_mode(problem, mode, options, options.mode == "all" || modes.size() > 1));
+    results.push_back(profile_mode(problem, mode, options, named == "all" || modes.size() > 1));
   for (const ModeResult& result : results) print_problems(result.profiler->trace());
   if (!options.report.empty()) write_report_of(results, options.report);
   if (options.format == "json") {
@@ -208,8 +225,10 @@ void add_profile_of(CLI::App& parent, const char* name, const char* what, Proble
   CLI::App* command = parent.add_subcommand(name, what);
   auto problem = std::make_shared<ProblemOptions>(*command, kind);
   auto options = std::make_shared<Options>();
-  command->add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
-      ->capture_default_str();
+  const CLI::Option* mode =
+      command
+          ->add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
+          ->capture_default_str();
   command->add_flag("--compile", options->compile, "the same as --mode compiled");
   command->add_option("--wait", options->schedule.wait, "steps to pass over")->capture_default_str();
   command->add_option("--warmup", options->schedule.warmup, "steps to record and throw away")
@@ -228,7 +247,12 @@ void add_profile_of(CLI::App& parent, const char* name, const char* what, Proble
   add_format_option(*command, options->format);
   command->footer(fmt::format(
       "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));
-  command->callback([problem, options] { run(problem->finish(), *options); });
+  if (kind == ProblemKind::mlp)
+    command->add_option("--kernels", options->kernels, "NAME@VERSION: a kernel package for the mode tuned");
+  command->callback([problem, options, mode] {
+    options->mode_given = mode->count() > 0;
+    run(problem->finish(), *options);
+  });
 }
 
 }  // namespace

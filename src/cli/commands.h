@@ -14,6 +14,7 @@ void add_graph(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
+void add_kernels(CLI::App& app, int& exit_code);
 
 // Below `trace`; added by cmd_trace.cpp.
 void add_trace_explain(CLI::App& trace, int& exit_code);
@@ -23,5 +24,10 @@ void add_trace_gaps(CLI::App& trace, int& exit_code);
 void add_trace_report(CLI::App& trace, int& exit_code);
 void add_trace_diff(CLI::App& trace, int& exit_code);
 void add_trace_expect(CLI::App& trace, int& exit_code);
+
+// Below `kernels`; added by cmd_kernels.cpp.
+void add_kernels_add(CLI::App& kernels);
+void add_kernels_pack(CLI::App& kernels);
+void add_kernels_test(CLI::App& kernels, int& exit_code);
 
 }  // namespace epilogue::cli

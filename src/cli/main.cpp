@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   epilogue::cli::add_cache(app, exit_code);
   epilogue::cli::add_info(app, exit_code);
   epilogue::cli::add_trace(app, exit_code);
+  epilogue::cli::add_kernels(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -161,14 +161,18 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
   return problems;
 }
 
-Workload make_workload(const Problem& problem, nn::Mode mode) {
+Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels) {
+  EP_CHECK(kernels.empty() || (problem.kind == ProblemKind::mlp && problem.gated),
+           "kernel packages are for the gated MLP, not for: {}", problem.to_string());
   const TensorOptions options{problem.dtype, problem.device};
   if (problem.kind == ProblemKind::mlp) {
     const Tensor x = randn({problem.batch, problem.seq, problem.dim}, 42, options);
     const nn::MlpOptions mlp{
         .act = problem.act, .bias = problem.bias, .mode = mode, .tensor = options, .seed = 1};
-    return problem.gated ? workload_of(std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp), x)
-                         : workload_of(std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp), x);
+    if (!problem.gated) return workload_of(std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp), x);
+    auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
+    use_kernels(*layer, kernels);
+    return workload_of(layer, x);
   }
   const Tensor x = randn({problem.batch, problem.dim}, 42, options);
   const nn::Linear layer(problem.dim, problem.hidden, {.bias = problem.bias, .tensor = options, .seed = 1});

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "epilogue/kernels.h"
 #include "epilogue/nn.h"
 
 namespace epilogue::cli {
@@ -58,7 +59,8 @@ struct Workload {
   Tensor x;
   std::function<CompiledFunction()> compiled;  // what mode `compiled` runs, once it was called
 };
-Workload make_workload(const Problem& problem, nn::Mode mode);
+// `kernels` are for the layers of an MLP with a gate.
+Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels = {});
 
 // What is measured in mode `compiled` is the compiled function, not the calls before it was built.
 void wait_until_compiled(const Workload& workload, nn::Mode mode);

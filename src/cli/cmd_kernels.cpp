@@ -1,0 +1,232 @@
+// kernels list, verify, lock, remove, explain: what is in the cache.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "package/files.h"
+#include "package/load.h"
+#include "package/lock_file.h"
+#include "package/resolve.h"
+
+namespace epilogue::cli {
+namespace {
+
+using package::Cache;
+using package::Installed;
+using package::KnownManifest;
+
+struct Options {
+  std::vector<std::string> names;
+  std::string lock_file = package::kLockFile, device = "cpu", format = "table";
+  bool json() const { return format == "json"; }
+};
+
+std::string rows_json(const char* key, const std::vector<std::string>& rows) {
+  return fmt::format("{{\"{}\":[{}]}}\n", key, fmt::join(rows, ","));
+}
+
+// Those that `names` tell (NAME or NAME@VERSION), all for none. Throws Error on a name that is not there.
+std::vector<Installed> chosen(const Cache& cache, const std::vector<std::string>& names) {
+  const std::vector<Installed> all = cache.list();
+  if (names.empty()) return all;
+  std::vector<Installed> found;
+  for (const std::string& name : names) {
+    const size_t before = found.size();
+    for (const Installed& installed : all)
+      if (installed.reference.name == name || installed.reference.to_string() == name)
+        found.push_back(installed);
+    EP_CHECK(found.size() > before, "kernel package {} is not in the cache {}", name, cache.root());
+  }
+  return found;
+}
+
+struct Listed {
+  Installed installed;
+  KnownManifest known;
+  std::string problem;  // "" when package.toml is as it should be
+};
+
+Listed describe(const Installed& installed, const package::Policy& policy) {
+  package::Policy lenient = policy;
+  lenient.require_signature = false;  // to be told, not refused
+  try {
+    return {installed, read_manifest(installed.folder, installed.digest, &lenient), ""};
+  } catch (const Error& error) {
+    return {installed, {}, error.what()};
+  }
+}
+
+std::vector<std::string> variant_names(const package::Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const package::Variant& variant : manifest.variants) names.push_back(variant.name);
+  return names;
+}
+
+std::string quoted_list(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(json_quote(text));
+  return fmt::format("[{}]", fmt::join(quoted, ","));
+}
+
+std::string listed_json(const Listed& l) {
+  const package::Manifest& m = l.known.manifest;
+  return fmt::format(
+      R"({{"name":"{}","version":{},"build":{},"manifest":"{}","selected":{},"license":{},"variants":{},"signature":{},"bytes":{},"problem":{}}})",
+      l.installed.reference.name, l.installed.reference.version, json_quote(m.build), l.installed.digest,
+      l.installed.selected, json_quote(m.license), quoted_list(variant_names(m)),
+      json_quote(l.known.signature_text()), m.unpacked_bytes(),
+      l.problem.empty() ? "null" : json_quote(l.problem));
+}
+
+void list(const Options& options) {
+  const Cache cache = Cache::of_user();
+  const package::Policy policy = package::user_policy();
+  TextTable table(
+      {{"package", false}, {"build", false}, {"variants"}, {"size"}, {"signature", false}, {"note", false}});
+  std::vector<std::string> rows;
+  for (const Installed& installed : cache.list()) {
+    const Listed l = describe(installed, policy);
+    rows.push_back(listed_json(l));
+    const package::Manifest& m = l.known.manifest;
+    const char* note = installed.selected ? "" : "an earlier build";
+    table.add_row({installed.reference.to_string(), m.build, std::to_string(m.variants.size()),
+                   format_bytes(static_cast<int64_t>(m.unpacked_bytes())), l.known.signature_text(),
+                   l.problem.empty() ? note : l.problem});
+  }
+  if (options.json())
+    fmt::print("{}", rows_json("packages", rows));
+  else if (rows.empty())
+    fmt::print("no kernel package in {}\n", cache.root());
+  else
+    fmt::print("{}", table.to_string());
+}
+
+std::string problem_with(const Installed& installed, const package::Policy& policy,
+                         const std::string& lock_file) {
+  try {
+    const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
+    verify_files(installed.folder, known.manifest);
+    const auto lock = package::read_lock(lock_file);
+    const package::LockedPackage* locked = lock ? lock->find(installed.reference) : nullptr;
+    if (locked && locked->digest == installed.digest) check_locked(*locked, known.manifest, lock_file);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// The exit code: 1 when a package is damaged, or one that the lock file pins is not there.
+int verify(const Options& options) {
+  const Cache cache = Cache::of_user();
+  const package::Policy policy = package::user_policy();
+  TextTable table({{"package", false}, {"package.toml", false}, {"result", false}});
+  std::vector<std::string> rows;
+  int failed = 0;
+  const auto add = [&](const package::Reference& reference, const std::string& digest,
+                       const std::string& problem) {
+    failed += problem.empty() ? 0 : 1;
+    rows.push_back(fmt::format(R"({{"package":"{}","manifest":"{}","passed":{},"problem":{}}})",
+                               reference.to_string(), digest, problem.empty(),
+                               problem.empty() ? "null" : json_quote(problem)));
+    table.add_row(
+        {reference.to_string(), digest.substr(0, 12), problem.empty() ? "passed" : "FAILED: " + problem});
+  };
+  for (const Installed& installed : chosen(cache, options.names))
+    add(installed.reference, installed.digest, problem_with(installed, policy, options.lock_file));
+  if (const auto lock = package::read_lock(options.lock_file); lock && options.names.empty())
+    for (const package::LockedPackage& locked : lock->packages) try {
+        cache.find(locked.reference, locked.digest);
+      } catch (const Error& error) {
+        add(locked.reference, locked.digest, error.what());
+      }
+  fmt::print("{}", options.json() ? rows_json("packages", rows) : table.to_string());
+  if (!options.json())
+    fmt::print("{} passed, {} failed\n", rows.size() - static_cast<size_t>(failed), failed);
+  return failed ? 1 : 0;
+}
+
+// Only what is whole is pinned.
+void lock(const Options& options) {
+  const Cache cache = Cache::of_user();
+  const package::Policy policy = package::user_policy();
+  package::LockFile lock = package::read_lock(options.lock_file).value_or(package::LockFile{});
+  int pinned = 0;
+  for (const Installed& installed : chosen(cache, options.names)) {
+    if (!installed.selected) continue;
+    const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
+    verify_files(installed.folder, known.manifest);
+    lock.set(lock_package(known.manifest, installed.digest));
+    fmt::print("{} locked to build {}\n", installed.reference.to_string(), known.manifest.build);
+    ++pinned;
+  }
+  EP_CHECK(pinned > 0, "there is no kernel package in {} to lock; add one first", cache.root());
+  package::replace_file(options.lock_file, lock.to_text());
+}
+
+void explain(const Options& options) {
+  const Cache cache = Cache::of_user();
+  const package::Machine machine = package::this_machine(device_from_name(options.device));
+  const package::Policy policy = package::user_policy();
+  TextTable table(
+      {{"package", false}, {"build", false}, {"variant", false}, {"", false}, {"because", false}});
+  std::vector<std::string> rows;
+  for (const Installed& installed : chosen(cache, options.names)) {
+    const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
+    for (const package::Choice& choice : resolve(known.manifest, machine)) {
+      const char* word = choice.taken ? "taken" : "refused";
+      table.add_row(
+          {installed.reference.to_string(), known.manifest.build, choice.variant->name, word, choice.reason});
+      rows.push_back(fmt::format(
+          R"({{"package":"{}","build":"{}","device":"{}","variant":"{}","taken":{},"reason":{}}})",
+          installed.reference.to_string(), known.manifest.build, device_name(machine.device),
+          choice.variant->name, choice.taken, json_quote(choice.reason)));
+    }
+  }
+  fmt::print("{}", options.json() ? rows_json("variants", rows) : table.to_string());
+}
+
+void remove(const Options& options) {
+  for (const std::string& name : options.names) {
+    Cache::of_user().remove(package::parse_reference(name));
+    fmt::print("removed {}\n", name);
+  }
+}
+
+template <class Run>
+void add_command(CLI::App& kernels, const char* name, const char* what, const char* names, bool required,
+                 Run run) {
+  CLI::App* command = kernels.add_subcommand(name, what);
+  auto options = std::make_shared<Options>();
+  const std::string_view verb = name;
+  if (names) command->add_option("NAME", options->names, names)->required(required);
+  if (verb == "verify" || verb == "lock")
+    command->add_option("--lock-file", options->lock_file, "the project's pins")->capture_default_str();
+  if (verb == "explain")
+    command->add_option("--device", options->device, "cpu or cuda[:N]")->capture_default_str();
+  if (verb != "lock" && verb != "remove") add_format_option(*command, options->format);
+  command->callback([options, run] { run(*options); });
+}
+
+}  // namespace
+
+void add_kernels(CLI::App& app, int& exit_code) {
+  CLI::App* kernels =
+      app.add_subcommand("kernels", "prebuilt kernels: add, pin, verify and test packages of them");
+  kernels->require_subcommand(1);
+  add_kernels_add(*kernels);
+  add_command(*kernels, "list", "the packages in the cache", nullptr, false, list);
+  add_command(*kernels, "verify", "compare every file with its hash", "NAME[@VERSION]; default: all", false,
+              [&exit_code](const Options& options) { exit_code = verify(options); });
+  add_command(*kernels, "lock", "pin packages in kernels.lock", "NAME[@VERSION]; default: all", false, lock);
+  add_command(*kernels, "remove", "remove packages from the cache", "NAME@VERSION", true, remove);
+  add_command(*kernels, "explain", "every variant, and why it is taken or refused here", "NAME[@VERSION]",
+              true, explain);
+  add_kernels_test(*kernels, exit_code);
+  add_kernels_pack(*kernels);
+}
+
+}  // namespace epilogue::cli

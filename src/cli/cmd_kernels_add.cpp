@@ -1,0 +1,77 @@
+// kernels add, which alone fetches anything, and kernels pack.
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/format.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "package/pack.h"
+#include "package/source.h"
+#include "package/verify.h"
+
+namespace epilogue::cli {
+namespace {
+
+// "[=========>          ] 48%  1.20 MB of 2.50 MB", redrawn ten times a second.
+class ProgressBar {
+ public:
+  void show(uint64_t done, uint64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (done < total && now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    constexpr uint64_t kWidth = 40;
+    const uint64_t filled = total ? done * kWidth / total : kWidth;
+    progress(fmt::format("[{:=>{}}>{:{}}] {}%  {} of {}", "", filled, "", kWidth - filled,
+                         total ? done * 100 / total : 100, format_bytes(static_cast<int64_t>(done)),
+                         format_bytes(static_cast<int64_t>(total))));
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_{};
+};
+
+void run_add(const std::string& source, const std::string& name) {
+  package::Cache cache = package::Cache::of_user();
+  const package::Policy policy = package::user_policy();
+  std::optional<package::Reference> reference;
+  if (!name.empty()) reference = package::parse_reference(name);
+  ProgressBar bar;
+  const package::Installed added = package::add_from(
+      cache, source, reference, policy, [&bar](uint64_t done, uint64_t total) { bar.show(done, total); });
+  progress("");
+  const package::KnownManifest known = read_manifest(added.folder, added.digest, &policy);
+  fmt::print("added {} build {}, {}, {}\n", added.reference.to_string(), known.manifest.build,
+             format_bytes(static_cast<int64_t>(known.manifest.unpacked_bytes())), known.signature_text());
+}
+
+void run_pack(const package::PackOptions& options) {
+  const package::Packed packed = package::pack(options);
+  fmt::print("{}\n", packed.archive);
+  for (const package::Variant& variant : packed.manifest.variants) fmt::print("  {}\n", variant.name);
+  fmt::print("  {}\n", packed.signed_by.empty() ? "not signed" : "signed by the key " + packed.signed_by);
+}
+
+}  // namespace
+
+void add_kernels_add(CLI::App& kernels) {
+  CLI::App* command = kernels.add_subcommand("add", "verify a package and put it into the cache");
+  auto source = std::make_shared<std::string>(), name = std::make_shared<std::string>();
+  command->add_option("SOURCE", *source, "a folder, a .tar.gz, or the http address of an index")->required();
+  command->add_option("NAME", *name, "NAME@VERSION; needed where an index has several");
+  command->footer("Example:\n  epilogue kernels add http://127.0.0.1:8000/ epilogue/geglu@1");
+  command->callback([source, name] { run_add(*source, *name); });
+}
+
+void add_kernels_pack(CLI::App& kernels) {
+  CLI::App* command = kernels.add_subcommand("pack", "make a package of package.toml and build/<variant>/");
+  auto options = std::make_shared<package::PackOptions>();
+  command->add_option("FOLDER", options->folder, "what its author wrote and built")->required();
+  command->add_option("--output", options->output, "gets the package and index.json, to be served")
+      ->required();
+  command->add_option("--key", options->key_file, "an Ed25519 private key in PEM to sign with");
+  command->add_option("--build", options->build, "the build's name; default: from the hash of its files");
+  command->callback([options] { run_pack(*options); });
+}
+
+}  // namespace epilogue::cli
