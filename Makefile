@@ -1,6 +1,6 @@
 # The front door over the presets of CMakePresets.json. `make` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test build format format-check tidy check asan tsan fuzz bench bench-peers peers-check bundle install clean
+.PHONY: help demo test build format format-check tidy check asan tsan fuzz bench bench-peers peers-check packages bundle install clean
 
 PREFIX ?= /usr/local
 FILES ?= $(shell git ls-files '*.cpp' '*.h')
@@ -65,6 +65,11 @@ bench-peers: build ## measure eager GatedMlp beside PyTorch on the CPU: bench/re
 peers-check: build ## HolisticTraceAnalysis reads the traces of `epilogue profile`
 	@tools/deps hta
 	@build/venv-hta/bin/python bench/peers/hta_check.py $(PROGRAM)
+
+packages: ## build the kernel packages of packages/ and their index, to be served or added: build/release/packages/packed
+	@tools/deps build
+	@tools/build release packages
+	@ls build/release/packages/packed/*.tar.gz build/release/packages/packed/index.json
 
 bundle: ## bundle/: program, tests and libraries for a machine that has none of them
 	@tools/deps build test
