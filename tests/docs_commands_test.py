@@ -2,7 +2,7 @@
 """Runs every command that README.md and docs/*.md show, so that no document promises what is not there.
 
 A ```sh block holds commands, one a line; in a ```console block they follow "$ ". What calls `epilogue` runs in an empty
-folder with the example traces at traces/, in the order shown, and must exit 0, or with the code that a comment
+folder with the example traces at traces/ and what was built at build/release/packages/, in the order shown, and must exit 0, or with the code that a comment
 "# exit N" at its end declares. `make TARGET` must be a target of the Makefile. Other commands are only shown.
 """
 import argparse
@@ -52,6 +52,10 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             environment["EPILOGUE_CACHE_DIR"] = folder + "/cache"
             (Path(folder) / "traces").symlink_to(ROOT / "tests/data/traces")
+            packages = program.parent.parent / "packages"
+            if packages.is_dir():
+                (Path(folder) / "build/release").mkdir(parents=True)
+                (Path(folder) / "build/release/packages").symlink_to(packages)
             for command in commands(document.read_text()):
                 shown += 1
                 problem = problem_with(command, folder, environment, targets)
