@@ -1,0 +1,79 @@
+// Which configuration to take when none has been timed: a model of waves and bytes. Rates are an H200's,
+// measured by bench/cuda/gated_gemm_lab.cu (bench/cuda/NOTES.md); other Hoppers differ by about the same
+// factor everywhere.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/kernels/gated_gemm.h"
+
+namespace epilogue::cuda {
+namespace {
+
+constexpr double kSmFlops = 6.2e6;     // per microsecond and multiprocessor, wgmma from shared memory
+constexpr double kMemory = 4.3e6;      // bytes per microsecond from device memory
+constexpr double kTileMemory = 3.5e6;  // the same when few large tiles ask for it
+constexpr double kBlockStream = 9e4;   // bytes per microsecond that a block with all shared memory loads
+constexpr double kStart = 2.5;         // microseconds before the first byte arrives
+
+double ceiling(double value, double unit) { return std::ceil(value / unit); }
+
+double weight_bytes(const GatedGemmProblem& p) {
+  return 2.0 * double(p.n) * double(p.k) * (p.up != nullptr ? 2 : 1);
+}
+
+// Tiles go round by round over the clusters. A cooperative tile shows its whole epilogue, a ping-pong one
+// only what the other warpgroup's main loop does not cover.
+double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
+  const int outputs = p.up != nullptr ? c.columns / 2 : c.columns,
+            cluster = c.cluster_rows * c.cluster_columns;
+  const double tiles =
+      ceiling(double(p.m), c.rows * c.cluster_rows) * ceiling(double(p.n), outputs * c.cluster_columns);
+  const double rounds = ceiling(tiles, multiprocessors / cluster);
+  // Narrow tiles do fewer products per byte from shared memory; cooperative warpgroups wait for the same
+  // stages.
+  const double slower = (c.columns <= 128 ? 1.06 : 1) * (c.ping_pong ? 1 : 1.1);
+  const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
+  const double epilogue = c.rows * outputs / 8192.0 * (c.ping_pong ? 2 : 1);
+  const double busy =
+      c.ping_pong ? rounds * std::max(loop, (loop + epilogue) / 2) + epilogue : rounds * (loop + epilogue);
+  return kStart + std::max(busy, (weight_bytes(p) + 2.0 * double(p.m) * double(p.k + p.n)) / kTileMemory);
+}
+
+// Blocks stream weights; few blocks are held up by how much each can have on its way.
+double skinny_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
+  const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
+  const double blocks = ceiling(double(p.n), outputs) * c.split;
+  const double waves = std::max(1.0, blocks / (multiprocessors * c.per_sm));
+  const double tail = std::ceil(waves) / waves;  // a last wave that fills few multiprocessors
+  const double stream = weight_bytes(p) / std::min(kMemory, blocks * kBlockStream / c.per_sm);
+  return kStart + stream * (1 + 0.1 * (tail - 1)) * (c.split > 2 ? 1.2 : 1) + 0.4 * (c.split - 1) +
+         0.02 * c.rows;
+}
+
+// A lane wants two or three loads in flight of each row, and no more tokens than there are.
+double row_dot_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
+  const double loads = double(p.k) / 256.0 / c.split;
+  return kStart - 0.5 +
+         weight_bytes(p) / (kMemory * 0.99) *
+             (1 + 0.02 * std::max(0.0, loads - 3) + 0.1 * std::max(0.0, 2 - loads)) +
+         0.1 * double(c.rows - p.m);
+}
+
+}  // namespace
+
+GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessors) {
+  const auto microseconds = [&](const GemmConfig& c) {
+    if (c.kernel == GemmKernel::tile) return tile_microseconds(c, problem, multiprocessors);
+    if (c.kernel == GemmKernel::skinny) return skinny_microseconds(c, problem, multiprocessors);
+    return row_dot_microseconds(c, problem);
+  };
+  GemmConfig best;
+  double least = INFINITY;
+  for (const GemmConfig& c : gated_gemm_configs()) {
+    if (!takes(c, problem)) continue;
+    if (const double us = microseconds(c); us < least) least = us, best = c;
+  }
+  return best;
+}
+
+}  // namespace epilogue::cuda

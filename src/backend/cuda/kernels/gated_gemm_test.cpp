@@ -1,0 +1,66 @@
+#include "backend/cuda/kernels/gated_gemm.h"
+
+#include <random>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace epilogue::cuda {
+namespace {
+
+GatedGemmProblem problem(int64_t m, int64_t n, int64_t k, bool gated) {
+  static const char memory[64] = {};
+  const void* aligned = reinterpret_cast<const void*>((reinterpret_cast<uintptr_t>(memory) + 15) / 16 * 16);
+  GatedGemmProblem p;
+  p.m = m, p.n = n, p.k = k;
+  p.x = p.gate = aligned, p.up = gated ? aligned : nullptr, p.out = const_cast<void*>(aligned);
+  p.x_stride = p.gate_stride = p.up_stride = k, p.out_stride = n;
+  return p;
+}
+
+std::string reason(const GatedGemmProblem& p) {
+  const char* text = refuse_gated_gemm(p);
+  return text == nullptr ? "" : text;
+}
+
+TEST(GatedGemm, RefusesWhatTheCopyEngineCannotLoad) {
+  EXPECT_EQ(reason(problem(3, 24, 40, true)), "");
+  EXPECT_NE(reason(problem(3, 24, 44, true)).find("K that is a multiple of 8"), std::string::npos);
+  EXPECT_NE(reason(problem(3, 20, 40, false)).find("output width"), std::string::npos);
+  EXPECT_NE(reason(problem(0, 24, 40, true)).find("empty"), std::string::npos);
+  auto p = problem(3, 24, 40, true);
+  p.x_stride = 44;
+  EXPECT_NE(reason(p).find("multiples of 16 bytes"), std::string::npos);
+  p = problem(3, 24, 40, true);
+  p.up = static_cast<const char*>(p.up) + 8;
+  EXPECT_NE(reason(p).find("multiples of 16 bytes"), std::string::npos);
+  p = problem(3, 24, 40, true);
+  p.dtype = DType::f32;
+  EXPECT_NE(reason(p).find("bf16 and f16"), std::string::npos);
+}
+
+TEST(GatedGemm, ConfigurationsHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const GemmConfig& c : gated_gemm_configs()) EXPECT_TRUE(names.insert(name(c)).second) << name(c);
+}
+
+TEST(GatedGemmChoice, TakesTheProblemItIsChosenFor) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    const int64_t m = 1 + random() % (i % 2 == 0 ? 200 : 20000);
+    const auto p = problem(m, 8 * (1 + random() % 4000), 8 * (1 + random() % 4000), i % 3 != 0);
+    EXPECT_TRUE(takes(choose_gated_gemm(p, 132), p)) << p.m << " " << p.n << " " << p.k;
+  }
+}
+
+TEST(GatedGemmChoice, StreamsWeightsForFewTokensAndTilesForMany) {
+  EXPECT_EQ(choose_gated_gemm(problem(1, 3072, 768, true), 132).kernel, GemmKernel::row_dot);
+  EXPECT_EQ(choose_gated_gemm(problem(64, 14336, 4096, true), 132).kernel, GemmKernel::skinny);
+  const GemmConfig large = choose_gated_gemm(problem(8192, 14336, 4096, true), 132);
+  EXPECT_EQ(large.kernel, GemmKernel::tile);
+  EXPECT_TRUE(large.ping_pong);
+}
+
+}  // namespace
+}  // namespace epilogue::cuda

@@ -1,0 +1,6 @@
+#include "backend/cuda/kernels/gemm_launch.cuh"
+
+namespace epilogue::cuda {
+template cudaError_t launch_gemm<__nv_bfloat16, false>(const GatedGemmProblem&, const GemmConfig&,
+                                                       cudaStream_t);
+}

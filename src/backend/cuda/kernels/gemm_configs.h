@@ -1,0 +1,25 @@
+// The configurations that are compiled, once for each dtype, with and without a gate: those that won for some
+// shape of bench/cuda/NOTES.md, and for batches between them.
+#pragma once
+
+// clang-format off
+// rows, width, ping-pong, cluster rows, cluster columns
+#define EP_TILE_CONFIGS(X) \
+  X(128, 192, true, 2, 1)  \
+  X(128, 128, true, 2, 1)  \
+  X(256, 128, false, 1, 2) \
+  X(128, 224, false, 2, 1)
+
+// weight rows, tokens, split of K, blocks per multiprocessor
+#define EP_SKINNY_CONFIGS(X)                                                        \
+  X(64, 8, 1, 2) X(64, 8, 2, 2) X(64, 8, 4, 2) X(128, 8, 1, 2)                      \
+  X(64, 16, 1, 2) X(64, 16, 2, 2) X(64, 16, 4, 2) X(128, 16, 1, 2)                  \
+  X(64, 32, 1, 2) X(64, 32, 2, 2) X(64, 32, 4, 2) X(128, 32, 1, 2)                  \
+  X(64, 64, 1, 2) X(64, 64, 2, 2) X(64, 64, 4, 2) X(128, 64, 1, 2) X(256, 64, 1, 1) \
+  X(64, 128, 2, 2) X(256, 128, 1, 1)
+
+// tokens, warps per output
+#define EP_ROW_DOT_CONFIGS(X)     \
+  X(1, 1) X(1, 2) X(1, 4) X(1, 8) \
+  X(4, 1) X(4, 2) X(4, 4) X(4, 8)
+// clang-format on

@@ -1,0 +1,183 @@
+// Launchers of the three kernels for one dtype, with or without a gate. A source file instantiates
+// launch_gemm for each.
+#pragma once
+
+#include <atomic>
+
+#include "backend/cuda/kernels/gated_gemm.h"
+#include "backend/cuda/kernels/gemm_configs.h"
+#include "backend/cuda/kernels/row_dot.cuh"
+#include "backend/cuda/kernels/skinny_gemm.cuh"
+#include "backend/cuda/kernels/tensor_map.h"
+#include "backend/cuda/kernels/tile_gemm.cuh"
+
+namespace epilogue::cuda {
+
+int multiprocessors_of_current_device();
+
+struct LaunchShape {
+  int blocks, threads, shared_bytes, cluster;
+  bool dependent;  // blocks may start while the kernel before ends
+};
+
+// Once per device: the shared memory a kernel may ask for. Those that ask for much split the first-level
+// cache alike, since a multiprocessor drains before it changes the split; row_dot reads x through that cache
+// (M = 1, 4096 x 14336: 56 us with its default split, 59 with this one).
+inline cudaError_t prepare_kernel(const void* kernel, int shared_bytes,
+                                  std::atomic<uint64_t>& ready_devices) {
+  int device = 0;
+  if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  const uint64_t bit = uint64_t{1} << (device % 64);
+  if ((ready_devices.load(std::memory_order_acquire) & bit) != 0) return cudaSuccess;
+  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (e != cudaSuccess) return e;
+  if (shared_bytes > 0)
+    e = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared);
+  if (e == cudaSuccess) ready_devices.fetch_or(bit, std::memory_order_release);
+  return e;
+}
+
+// A launch configuration and the attributes it points to.
+struct LaunchConfig {
+  explicit LaunchConfig(const LaunchShape& shape, cudaStream_t stream = nullptr) {
+    config.gridDim = dim3(shape.blocks), config.blockDim = dim3(shape.threads);
+    config.dynamicSmemBytes = shape.shared_bytes, config.stream = stream, config.attrs = attributes;
+    if (shape.cluster > 1) {
+      auto& a = attributes[config.numAttrs++];
+      a.id = cudaLaunchAttributeClusterDimension;
+      a.val.clusterDim.x = shape.cluster, a.val.clusterDim.y = a.val.clusterDim.z = 1;
+    }
+    if (shape.dependent) {
+      auto& a = attributes[config.numAttrs++];
+      a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      a.val.programmaticStreamSerializationAllowed = 1;
+    }
+  }
+  LaunchConfig(const LaunchConfig&) = delete;
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config = {};
+};
+
+template <class Arguments>
+cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments, const LaunchShape& shape,
+                          std::atomic<uint64_t>& ready_devices, cudaStream_t stream) {
+  const cudaError_t e =
+      prepare_kernel(reinterpret_cast<const void*>(kernel), shape.shared_bytes, ready_devices);
+  if (e != cudaSuccess) return e;
+  const LaunchConfig launch(shape, stream);
+  return cudaLaunchKernelEx(&launch.config, kernel, arguments);
+}
+
+inline EpilogueArguments epilogue_arguments(const GatedGemmProblem& p) {
+  return {p.gate_bias, p.up_bias, p.act, p.exact};
+}
+
+inline MatrixBox matrix_box(const GatedGemmProblem& p, const void* data, int64_t rows, int64_t columns,
+                            int64_t stride, int box_rows, int box_columns) {
+  return {data,
+          static_cast<uint64_t>(rows),
+          static_cast<uint64_t>(columns),
+          static_cast<uint64_t>(stride),
+          static_cast<uint32_t>(box_rows),
+          static_cast<uint32_t>(box_columns),
+          static_cast<uint16_t>(box_columns * 2),
+          p.dtype == DType::bf16};
+}
+
+template <class S>
+cudaError_t launch_tile(const GatedGemmProblem& p, const GemmConfig& config, cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  TileArguments a;
+  const void* up = S::gated ? p.up : p.gate;
+  const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
+  if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::rows / S::cluster_columns, S::depth), &a.x) ||
+      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::width / 2, S::depth), &a.gate) ||
+      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::width / 2, S::depth), &a.up) ||
+      !tensor_map(matrix_box(p, p.out, p.m, p.n, p.out_stride, 64, S::box_columns), &a.out))
+    return cudaErrorInvalidValue;
+  const auto ceiling = [](int64_t value, int64_t unit) {
+    return static_cast<int>((value + unit - 1) / unit);
+  };
+  a.epilogue = epilogue_arguments(p);
+  a.n = static_cast<int>(p.n), a.k_steps = ceiling(p.k, S::depth);
+  a.tile_rows = ceiling(p.m, S::rows * S::cluster_rows);
+  a.tile_columns = ceiling(p.n, S::outputs * S::cluster_columns);
+  a.raster_group = config.raster_group == 0 ? 1 : config.raster_group;
+  const int64_t tiles = int64_t{a.tile_rows} * a.tile_columns;
+  const int most = multiprocessors_of_current_device() / S::cluster;
+  const int clusters = tiles < most ? static_cast<int>(tiles) : most;
+  return launch_kernel(
+      tile_gemm<S>, a,
+      {clusters * S::cluster, S::threads, S::shared_bytes, S::cluster, p.overlap != Overlap::none}, ready,
+      stream);
+}
+
+template <class S>
+cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  SkinnyArguments a;
+  const void* up = S::gated ? p.up : p.gate;
+  const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
+  if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::tokens, S::depth), &a.x) ||
+      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::rows / 2, S::depth), &a.gate) ||
+      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::rows / 2, S::depth), &a.up))
+    return cudaErrorInvalidValue;
+  a.epilogue = epilogue_arguments(p);
+  a.out = p.out, a.out_stride = p.out_stride;
+  a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n);
+  a.k_steps = static_cast<int>((p.k + S::depth - 1) / S::depth);
+  a.weights_settled = p.overlap == Overlap::weights;
+  const int blocks = static_cast<int>((p.n + S::outputs - 1) / S::outputs) * S::split;
+  // Blocks that start early must fit beside one of the kernel before, but not two on one multiprocessor while
+  // others stand idle: more than half of the shared memory, asked for and not used, sees to the second (M =
+  // 64, 4096 x 14336, both kernels: two on one made 104 us of 93).
+  constexpr int more_than_half = 118 * 1024;
+  constexpr int most = S::shared_bytes > more_than_half ? S::shared_bytes : more_than_half;
+  const bool spread = p.overlap == Overlap::weights && blocks <= multiprocessors_of_current_device();
+  const cudaError_t e = prepare_kernel(reinterpret_cast<const void*>(skinny_gemm<S>), most, ready);
+  if (e != cudaSuccess) return e;
+  const int shared = spread ? most : S::shared_bytes;
+  return launch_kernel(skinny_gemm<S>, a, {blocks, S::threads, shared, S::split, p.overlap != Overlap::none},
+                       ready, stream);
+}
+
+template <class S>
+cudaError_t launch_row_dot(const GatedGemmProblem& p, cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  RowDotArguments a = {};
+  a.x = p.x, a.gate = p.gate, a.up = p.up, a.out = p.out;
+  a.epilogue = epilogue_arguments(p);
+  a.x_stride = p.x_stride, a.gate_stride = p.gate_stride, a.up_stride = p.up_stride,
+  a.out_stride = p.out_stride;
+  a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n), a.k = static_cast<int>(p.k);
+  a.weights_settled = p.overlap == Overlap::weights;
+  const int blocks = static_cast<int>((p.n + S::outputs - 1) / S::outputs);
+  return launch_kernel(row_dot_gemm<S>, a, {blocks, S::threads, 0, 1, p.overlap != Overlap::none}, ready,
+                       stream);
+}
+
+template <class T, bool gated>
+cudaError_t launch_gemm(const GatedGemmProblem& p, const GemmConfig& config, cudaStream_t stream) {
+  int id = 0;
+  if (config.kernel == GemmKernel::tile) {
+#define EP_LAUNCH(...) \
+  if (config.id == id++) return launch_tile<TileShape<T, gated, __VA_ARGS__>>(p, config, stream);
+    EP_TILE_CONFIGS(EP_LAUNCH)
+#undef EP_LAUNCH
+  } else if (config.kernel == GemmKernel::skinny) {
+#define EP_LAUNCH(...) \
+  if (config.id == id++) return launch_skinny<SkinnyShape<T, gated, __VA_ARGS__>>(p, stream);
+    EP_SKINNY_CONFIGS(EP_LAUNCH)
+#undef EP_LAUNCH
+  } else {
+#define EP_LAUNCH(...) \
+  if (config.id == id++) return launch_row_dot<RowDotShape<T, gated, __VA_ARGS__>>(p, stream);
+    EP_ROW_DOT_CONFIGS(EP_LAUNCH)
+#undef EP_LAUNCH
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace epilogue::cuda

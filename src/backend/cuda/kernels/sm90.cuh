@@ -1,0 +1,170 @@
+// Hopper's own instructions, each behind one short function: mbarriers, the bulk tensor copy engine (TMA),
+// cluster addressing, stmatrix, programmatic dependent launch. Inline PTX rather than the CUTLASS headers:
+// these few dozen lines are all that the kernels need, and each kernel then compiles in seconds.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace epilogue::cuda::sm90 {
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// ---- mbarriers ----
+__device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// Makes inits visible to the copy engine and to the other blocks of the cluster.
+__device__ __forceinline__ void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives at the same barrier of block `rank` of the cluster. At block scope, which orders nothing for the other block: a
+// release at cluster scope would fence memory, 0.3 us a time.
+__device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\n"
+      "bra again;\n"
+      "finished:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+// A barrier of some of the block's warps; id 0 is __syncthreads'.
+__device__ __forceinline__ void named_barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// ---- clusters ----
+__device__ __forceinline__ uint32_t cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+__device__ __forceinline__ float4 load_shared_of(uint32_t address, uint32_t rank) {
+  float4 v;
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(address), "r"(rank)
+      : "memory");
+  return v;
+}
+
+// ---- tensor copies ----
+enum class Keep : uint64_t {  // what the second-level cache does with the lines: the engine's own encodings
+  normal = 0x1000000000000000,
+  first_out = 0x12F0000000000000,
+  last_out = 0x14F0000000000000,
+};
+
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+// Box at (column, row) of the map's matrix into shared memory; `barrier` counts its bytes.
+__device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap* map, int column, int row,
+                                         uint32_t barrier, Keep keep = Keep::normal) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, "
+      "%3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(static_cast<uint64_t>(keep))
+      : "memory");
+}
+// The same into every block of `blocks` (a bit each), at the same offset, counted by each one's own barrier.
+__device__ __forceinline__ void load_box_multicast(uint32_t to, const CUtensorMap* map, int column, int row,
+                                                   uint32_t barrier, uint16_t blocks,
+                                                   Keep keep = Keep::normal) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster."
+      "L2::cache_hint"
+      " [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(blocks), "l"(static_cast<uint64_t>(keep))
+      : "memory");
+}
+__device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t from, int column, int row) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+               "r"(column), "r"(row), "r"(from)
+               : "memory");
+}
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until all but the newest `pending` stores of this thread have read their shared memory.
+template <int pending>
+__device__ __forceinline__ void store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+// Ordinary stores of this thread become visible to the copy engine and the tensor cores.
+__device__ __forceinline__ void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Four 8x8 matrices of 16-bit values; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
+
+// ---- programmatic dependent launch ----
+// Until the kernels before this one have finished and their writes are seen; returns at once in a plain
+// launch.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ __forceinline__ void let_next_kernel_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+template <int registers>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+// ---- 16-bit types ----
+__device__ __forceinline__ uint32_t pack(float low, float high, __nv_bfloat16) {
+  const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(v);
+}
+__device__ __forceinline__ uint32_t pack(float low, float high, __half) {
+  const __half2 v = __floats2half2_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(v);
+}
+__device__ __forceinline__ float2 unpack(uint32_t v, __nv_bfloat16) {
+  return make_float2(__uint_as_float(v << 16), __uint_as_float(v & 0xffff0000u));
+}
+__device__ __forceinline__ float2 unpack(uint32_t v, __half) {
+  return __half22float2(reinterpret_cast<const __half2&>(v));
+}
+
+}  // namespace epilogue::cuda::sm90

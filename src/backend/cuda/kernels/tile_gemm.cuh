@@ -1,0 +1,318 @@
+// Large products: persistent, warp specialised wgmma GEMM with the gate, activation and biases in its
+// epilogue.
+//
+// A block is three warpgroups. One thread of the first drives the copy engine; the other two multiply. In the
+// ping-pong schedule each multiplying warpgroup has a tile of its own, so that one's epilogue runs under the
+// other's main loop (the ring of stages is filled tile after tile, which keeps their order). In the
+// cooperative one they halve a tile's rows. The gate's and the up projection's tiles lie side by side in
+// shared memory: one wgmma multiplies both, and gate and up of an output meet in the same thread. Weights
+// therefore stay as they come. Blocks of a cluster share operands: each loads a part and multicasts it.
+// Outputs, half as wide as the accumulators, leave through stmatrix and the copy engine, which also cuts the
+// tails of all three sizes (it fills with zeros outside a matrix, and does not write there).
+#pragma once
+
+#include "backend/cuda/kernels/gemm_epilogue.cuh"
+#include "backend/cuda/kernels/sm90.cuh"
+#include "backend/cuda/kernels/sm90_wgmma.cuh"
+
+namespace epilogue::cuda {
+
+struct TileArguments {
+  CUtensorMap x, gate, up, out;  // without a gate, `gate` and `up` are both the weight
+  EpilogueArguments epilogue;
+  int n;                        // columns of the output
+  int k_steps;                  // stages per tile
+  int tile_rows, tile_columns;  // in units of a cluster's tiles
+  int raster_group;             // rows of tiles walked together; negative: columns of tiles
+};
+
+// rows x width of accumulators per tile; gated, width is gate and up together.
+template <class Element, bool is_gated, int tile_rows, int tile_width, bool is_ping_pong, int rows_of_cluster,
+          int columns_of_cluster>
+struct TileShape {
+  using T = Element;
+  static constexpr bool gated = is_gated, ping_pong = is_ping_pong;
+  static constexpr int rows = tile_rows, width = tile_width;
+  static constexpr int cluster_rows = rows_of_cluster, cluster_columns = columns_of_cluster;
+  static constexpr int cluster = cluster_rows * cluster_columns;
+  static constexpr int outputs = gated ? width / 2 : width;
+  static constexpr int row_blocks = (ping_pong ? rows : rows / 2) / 64;  // wgmmas per warpgroup for 16 of K
+  static constexpr int depth = 64;                                       // of K per stage: rows of 128 bytes
+  static constexpr int x_bytes = rows * 128, stage_bytes = x_bytes + width * 128;
+  static constexpr int box_columns = outputs % 64 == 0 && width != 192 ? 64 : outputs % 32 == 0 ? 32 : 16;
+  static constexpr int box_bytes = 64 * box_columns * 2;
+  static constexpr int buffers = box_columns == 64 ? 2 : box_columns == 32 ? 3 : 4;
+  static constexpr int out_bytes = 2 * buffers * box_bytes;
+  static constexpr int shared_limit = 232448, slack = 1024;  // barriers
+  static constexpr int most_stages = (shared_limit - slack - out_bytes) / stage_bytes;
+  static constexpr int stages = most_stages < 8 ? most_stages : 8;
+  static constexpr int shared_bytes = slack + stages * stage_bytes + out_bytes;
+  static constexpr int threads = 384;
+  static_assert(cluster <= 2 && stages >= 3);  // pairs fit on every multiprocessor, larger clusters do not
+};
+
+namespace tile {
+
+struct Place {
+  int row, column;
+};
+// Neighbours in time share rows or columns, so that what 132 blocks read at once fits the second-level cache.
+__device__ __forceinline__ Place place_of(int index, int rows, int columns, int group) {
+  const bool by_columns = group < 0;
+  if (by_columns) group = -group;
+  const int outer = by_columns ? columns : rows, inner = by_columns ? rows : columns;
+  const int number = index / (group * inner), rest = index - number * group * inner, first = number * group;
+  const int size = min(group, outer - first);
+  const int a = first + rest % size, b = rest / size;
+  return by_columns ? Place{b, a} : Place{a, b};
+}
+
+template <int stages>
+struct Ring {
+  int stage = 0;
+  uint32_t phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == stages) stage = 0, phase ^= 1;
+  }
+  __device__ __forceinline__ void skip(int count) {
+    const int sum = stage + count, turns = sum / stages;
+    stage = sum - turns * stages, phase ^= turns & 1;
+  }
+};
+
+// Where things lie in shared memory, and where this block stands in its cluster. Nothing is kept that can be
+// had from the arguments: the accumulators leave few registers.
+template <class S>
+struct Block {
+  uint32_t stages, rank;
+
+  __device__ explicit Block(uint32_t shared)
+      : stages(shared), rank(S::cluster == 1 ? 0 : sm90::cluster_rank()) {}
+  __device__ __forceinline__ uint32_t stage(int i) const { return stages + i * S::stage_bytes; }
+  __device__ __forceinline__ uint32_t out() const { return stages + S::stages * S::stage_bytes; }
+  __device__ __forceinline__ uint32_t full(int i) const { return out() + S::out_bytes + 8 * i; }
+  __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8 * S::stages; }
+  __device__ __forceinline__ int cluster_row() const { return rank % S::cluster_rows; }
+  __device__ __forceinline__ int cluster_column() const { return rank / S::cluster_rows; }
+  __device__ __forceinline__ int first_tile() const { return blockIdx.x / S::cluster; }
+  __device__ __forceinline__ int tile_stride() const { return gridDim.x / S::cluster; }
+  __device__ __forceinline__ Place place(const TileArguments& a, int index) const {
+    const Place p = place_of(index, a.tile_rows, a.tile_columns, a.raster_group);
+    return {(p.row * S::cluster_rows + cluster_row()) * S::rows,
+            (p.column * S::cluster_columns + cluster_column()) * S::outputs};
+  }
+};
+
+// One stage: this block's share of x and of the two halves of the weight tile.
+template <class S>
+__device__ __forceinline__ void load_stage(const TileArguments& a, const Block<S>& b, Place at, int k,
+                                           uint32_t stage, uint32_t barrier) {
+  constexpr int part = S::rows / S::cluster_columns;
+  constexpr uint16_t both_blocks = 0b11;
+  const uint32_t x_to = stage + b.cluster_column() * part * 128;
+  const int x_row = at.row + b.cluster_column() * part;
+  if constexpr (S::cluster_columns == 1) {
+    sm90::load_box(x_to, &a.x, k, x_row, barrier);
+  } else {
+    sm90::load_box_multicast(x_to, &a.x, k, x_row, barrier, both_blocks);
+  }
+  constexpr int half = S::width / 2;
+  const uint32_t w_to = stage + S::x_bytes;
+  const int second = S::gated ? 0 : half;  // without a gate the halves are neighbouring rows of one matrix
+  if constexpr (S::cluster_rows == 1) {
+    sm90::load_box(w_to, &a.gate, k, at.column, barrier);
+    sm90::load_box(w_to + half * 128, &a.up, k, at.column + second, barrier);
+  } else {
+    const bool up = b.cluster_row() == 1;
+    sm90::load_box_multicast(w_to + (up ? half * 128 : 0), up ? &a.up : &a.gate, k,
+                             at.column + (up ? second : 0), barrier, both_blocks);
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void produce(const TileArguments& a, const Block<S>& b) {
+  sm90::wait_for_previous_kernel();
+  Ring<S::stages> ring;
+  for (int t = b.first_tile(); t < a.tile_rows * a.tile_columns; t += b.tile_stride()) {
+    const Place at = b.place(a, t);
+    for (int step = 0; step < a.k_steps; ++step, ring.advance()) {
+      const uint32_t full = b.full(ring.stage);
+      sm90::barrier_wait(b.empty(ring.stage), ring.phase ^ 1);
+      sm90::barrier_expect(full, S::stage_bytes);
+      load_stage<S>(a, b, at, step * S::depth, b.stage(ring.stage), full);
+    }
+  }
+  sm90::let_next_kernel_start();
+}
+
+template <class S>
+__device__ __forceinline__ void release(uint32_t barrier) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (S::cluster == 1) {
+    if (lane == 0) sm90::barrier_arrive(barrier);
+  } else {
+    if (lane < S::cluster) sm90::barrier_arrive_at(barrier, lane);
+  }
+}
+
+// In the ping-pong schedule a warpgroup starts its tile when the other has taken all stages of the tile
+// before: a stage's barrier tells only the parity of its turn, so nobody may wait for a turn that is more
+// than one away.
+__device__ __forceinline__ void wait_for_turn(int group) { sm90::named_barrier(3 + group, 256); }
+__device__ __forceinline__ void pass_turn(int group) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(3 + (group ^ 1)), "r"(256) : "memory");
+}
+
+// A stage is released one step late: its wgmmas run while the next stage's are issued. `next` is called when
+// the last ones have been issued.
+template <class S, int registers, class Next>
+__device__ __forceinline__ void multiply(const TileArguments& a, const Block<S>& b, int first_row,
+                                         Ring<S::stages>& ring, float (&d)[S::row_blocks][registers],
+                                         Next&& next) {
+  using Mma = sm90::Wgmma<typename S::T, S::width>;
+  uint32_t previous = 0;
+  for (int step = 0; step < a.k_steps; ++step, ring.advance()) {
+    const uint32_t stage = b.stage(ring.stage);
+    const uint64_t x = sm90::tile_descriptor(stage + first_row * 128),
+                   w = sm90::tile_descriptor(stage + S::x_bytes);
+    sm90::barrier_wait(b.full(ring.stage), ring.phase);
+    sm90::wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < S::depth / 16; ++k) {
+#pragma unroll
+      for (int block = 0; block < S::row_blocks; ++block)
+        Mma::run(d[block], x + block * 512 + k * 2, w + k * 2, step | k);
+    }
+    sm90::wgmma_commit();
+    if (step > 0) {
+      sm90::wgmma_wait<1>();
+      release<S>(previous);
+    }
+    previous = b.empty(ring.stage);
+  }
+  next();
+  sm90::wgmma_wait<0>();
+#pragma unroll
+  for (int block = 0; block < S::row_blocks; ++block) sm90::wgmma_pin(d[block]);
+  release<S>(previous);
+}
+
+// Box by box: 64 rows x box_columns through a shared buffer. The thread that stores waits, before the barrier
+// of a box, until the buffer of the next one has been read, so one barrier per box is enough.
+template <class S, int registers, class Combine>
+__device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out, int group, Place at,
+                                           uint32_t& buffer, float (&d)[S::row_blocks][registers],
+                                           Combine&& combine) {
+  using T = typename S::T;
+  constexpr int pitch = S::box_columns * 2;
+  const int thread = threadIdx.x % 128, lane = thread % 32;
+  const int row = thread / 32 * 16 + lane % 16;  // the row whose address this lane gives to stmatrix
+  const int swizzle = pitch == 128 ? row % 8 : pitch == 64 ? row / 2 % 4 : row / 4 % 2;
+  const EpilogueArguments& e = a.epilogue;
+  const bool has_gate_bias = e.gate_bias != nullptr, has_up_bias = S::gated && e.up_bias != nullptr;
+#pragma unroll
+  for (int block = 0; block < S::row_blocks; ++block) {
+#pragma unroll
+    for (int box = 0; box < S::outputs / S::box_columns; ++box) {
+      const uint32_t to = out + buffer * S::box_bytes;
+#pragma unroll
+      for (int pair = 0; pair < S::box_columns / 16; ++pair) {
+        uint32_t packed[4];
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+          const int j = box * (S::box_columns / 8) + 2 * pair + q;
+          const int column = at.column + 8 * j + lane % 4 * 2;
+          const float2 gate_bias = bias_pair<T>(e.gate_bias, column, has_gate_bias && column < a.n);
+          const float2 up_bias = bias_pair<T>(e.up_bias, column, has_up_bias && column < a.n);
+          const float* g = &d[block][4 * j];
+          const float* u = S::gated ? &d[block][4 * j + S::outputs / 2] : g;
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const float2 o = combine(make_float2(g[2 * r] + gate_bias.x, g[2 * r + 1] + gate_bias.y),
+                                     make_float2(u[2 * r] + up_bias.x, u[2 * r + 1] + up_bias.y));
+            packed[2 * q + r] = sm90::pack(o.x, o.y, T{});
+          }
+        }
+        const int chunk = (2 * pair + lane / 16) ^ swizzle;
+        sm90::store_matrices(to + row * pitch + chunk * 16, packed[0], packed[1], packed[2], packed[3]);
+      }
+      sm90::fence_async_proxy();
+      if (thread == 0) sm90::store_wait_read<S::buffers - 2>();
+      sm90::named_barrier(1 + group, 128);
+      if (thread == 0) {
+        sm90::store_box(&a.out, to, at.column + box * S::box_columns, at.row + block * 64);
+        sm90::store_commit();
+      }
+      if (++buffer == S::buffers) buffer = 0;
+    }
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& b, int group) {
+  const int first_row = S::ping_pong ? 0 : group * S::row_blocks * 64;
+  const uint32_t out = b.out() + group * S::buffers * S::box_bytes;
+  Ring<S::stages> ring;
+  uint32_t buffer = 0;
+  int turn = 0;
+  for (int t = b.first_tile(); t < a.tile_rows * a.tile_columns; t += b.tile_stride(), turn ^= 1) {
+    if (S::ping_pong && turn != group) {
+      ring.skip(a.k_steps);
+      continue;
+    }
+    const bool last = t + b.tile_stride() >= a.tile_rows * a.tile_columns;
+    if (S::ping_pong && t != b.first_tile()) wait_for_turn(group);
+    float d[S::row_blocks][S::width / 2];
+    multiply<S>(a, b, first_row, ring, d, [&] {
+      if (S::ping_pong && !last) pass_turn(group);
+    });
+    Place at = b.place(a, t);
+    at.row += first_row;
+    if (a.epilogue.exact) {
+      store_tile<S>(a, out, group, at, buffer, d, [&](float2 gate, float2 up) {
+        gate = rounded<typename S::T>(gate), up = rounded<typename S::T>(up);
+        const Act act = a.epilogue.act;
+        const float2 o = make_float2(activated(act, gate.x), activated(act, gate.y));
+        return S::gated ? make_float2(o.x * up.x, o.y * up.y) : o;
+      });
+    } else {
+      with_activation(a.epilogue.act, [&]<Act act>() {
+        store_tile<S>(a, out, group, at, buffer, d,
+                      [](float2 gate, float2 up) { return combined<act, S::gated>(gate, up); });
+      });
+    }
+  }
+  if (threadIdx.x % 128 == 0) sm90::store_wait_read<0>();
+}
+
+}  // namespace tile
+
+template <class S>
+__global__ __launch_bounds__(S::threads, 1) void tile_gemm(const __grid_constant__ TileArguments arguments) {
+  extern __shared__ __align__(1024) uint8_t shared[];
+  const tile::Block<S> block(sm90::shared_address(shared));
+  if (threadIdx.x == 0) {
+    sm90::prefetch_map(&arguments.x), sm90::prefetch_map(&arguments.gate);
+    sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.out);
+    for (int s = 0; s < S::stages; ++s) {
+      sm90::barrier_init(block.full(s), 1);
+      sm90::barrier_init(block.empty(s), (S::ping_pong ? 4 : 8) * S::cluster);  // a multiplying warp each
+    }
+    sm90::barrier_init_fence();
+  }
+  if constexpr (S::cluster > 1) sm90::cluster_sync();
+  __syncthreads();
+  const int group = threadIdx.x / 128;
+  if (group == 0) {
+    sm90::give_registers<24>();
+    if (threadIdx.x == 0) tile::produce<S>(arguments, block);
+    __syncwarp();
+  } else {
+    sm90::take_registers<240>();
+    tile::consume<S>(arguments, block, group - 1);
+  }
+  // No block leaves while a cluster mate may still write to it or arrive at its barriers.
+  if constexpr (S::cluster > 1) sm90::cluster_sync();
+}
+
+}  // namespace epilogue::cuda
