@@ -1,0 +1,342 @@
+// The Hopper kernels alone: are they right, and how fast beside cuBLASLt?
+//   gated_gemm_lab list                            the configurations, one "KERNEL ID NAME" a line
+//   gated_gemm_lab check KERNEL ID [bf16|f16]      one configuration against float64; exits 1 when it is
+//   wrong gated_gemm_lab time M DIM HIDDEN ACT FILE [KERNEL:ID ...]   all configurations but those named;
+//   appends JSON lines gated_gemm_lab ceilings                        copy and read bandwidth, TFLOP/s of
+//   cuBLASLt at 8192^3
+// A configuration per process lets a script put a timeout around each, so that a hang costs one line of the
+// table.
+#include <array>
+#include <string>
+
+#include "cuda/lab_check.cuh"
+#include "cuda/lab_timing.cuh"
+
+namespace lab {
+namespace {
+
+constexpr double kFlops = 782e12, kBytes = 4.25e12;  // H200, measured: 8192^3 on random data, large copy
+
+struct Shape {
+  int64_t m, dim, hidden;
+  Act act;
+};
+
+// One copy of everything an MLP call touches; gate and up are halves of one buffer, so that cuBLASLt can take
+// them stacked.
+struct BufferSet {
+  DeviceMemory x, gate_up, down, h, stacked, y;
+};
+
+BufferSet make_set(const Shape& s, uint64_t seed) {
+  BufferSet b{allocate(s.m * s.dim * 2),        allocate(2 * s.hidden * s.dim * 2),
+              allocate(s.hidden * s.dim * 2),   allocate(s.m * s.hidden * 2),
+              allocate(2 * s.m * s.hidden * 2), allocate(s.m * s.dim * 2)};
+  using T = __nv_bfloat16;
+  fill_random<T>(b.x.get(), s.m * s.dim, 1, seed);
+  fill_random<T>(b.gate_up.get(), 2 * s.hidden * s.dim, 1 / std::sqrt(float(s.dim)), seed + 1);
+  fill_random<T>(b.down.get(), s.hidden * s.dim, 1 / std::sqrt(float(s.hidden)), seed + 2);
+  fill_random<T>(b.h.get(), s.m * s.hidden, 0.5f, seed + 3);
+  return b;
+}
+
+cuda::GatedGemmProblem gated_problem(const Shape& s, const BufferSet& b) {
+  cuda::GatedGemmProblem p;
+  p.act = s.act, p.m = s.m, p.n = s.hidden, p.k = s.dim;
+  p.x = b.x.get(), p.gate = b.gate_up.get(),
+  p.up = static_cast<uint16_t*>(b.gate_up.get()) + s.hidden * s.dim;
+  p.out = b.h.get(), p.x_stride = p.gate_stride = p.up_stride = s.dim, p.out_stride = s.hidden;
+  return p;
+}
+cuda::GatedGemmProblem down_problem(const Shape& s, const BufferSet& b) {
+  cuda::GatedGemmProblem p;
+  p.m = s.m, p.n = s.dim, p.k = s.hidden, p.x = b.h.get(), p.gate = b.down.get(), p.out = b.y.get();
+  p.x_stride = p.gate_stride = s.hidden, p.out_stride = s.dim;
+  return p;
+}
+
+struct Timed {
+  std::string name;
+  double us = 0;
+  cuda::GemmConfig config;
+  int algorithm = -1;  // of cuBLASLt; -1: ours
+};
+
+// Raster orders worth trying: they matter where what a wave reads does not fit the cache.
+std::vector<cuda::GemmConfig> with_rasters(const cuda::GemmConfig& c, const cuda::GatedGemmProblem& p) {
+  std::vector<cuda::GemmConfig> all;
+  const std::vector<int> groups = c.kernel != cuda::GemmKernel::tile || p.m <= 512 ? std::vector<int>{8}
+                                  : p.m <= 2048                                    ? std::vector<int>{2, 4}
+                                                : std::vector<int>{2, 4, 6, 8};
+  for (const int g : groups) all.push_back(c), all.back().raster_group = static_cast<int16_t>(g);
+  return all;
+}
+
+class ShapeBench {
+ public:
+  ShapeBench(const Shape& s, std::FILE* json) : s_(s), json_(json) {
+    const double set_bytes = 2.0 * (3.0 * s.dim * s.hidden + 2.0 * s.m * s.dim + s.m * s.hidden);
+    const int count = std::clamp(static_cast<int>(240e6 / set_bytes) + 1, 2, 40);
+    for (int i = 0; i < count; ++i) sets_.push_back(make_set(s, 100 * i + 7));
+    LAB_CHECK(cudaDeviceSynchronize());
+    const double flops = 6.0 * s.m * s.dim * s.hidden;
+    floor_us_ = std::max(flops / kFlops,
+                         (6.0 * s.dim * s.hidden + 4.0 * s.m * s.dim + 4.0 * s.m * s.hidden) / kBytes) *
+                1e6;
+  }
+
+  void run(const std::vector<std::string>& skipped) {
+    warm_up();
+    const auto stacked =
+        time_lt("gate_up", CublasProduct(s_.m, 2 * s_.hidden, s_.dim), [](const BufferSet& b) {
+          return std::array<void*, 3>{b.x.get(), b.gate_up.get(), b.stacked.get()};
+        });
+    const auto down = time_lt("down", CublasProduct(s_.m, s_.dim, s_.hidden), [](const BufferSet& b) {
+      return std::array<void*, 3>{b.h.get(), b.down.get(), b.y.get()};
+    });
+    const double scale = stacked[0].us + down[0].us;
+    const auto gated = time_ours("gated", gated_problem, skipped),
+               plain = time_ours("plain", down_problem, skipped);
+    std::printf("%ld,%ld,%ld floor %.1f G %.1f (%.1f+%.1f; best of 8 %.1f+%.1f)\n", s_.m, s_.dim, s_.hidden,
+                floor_us_, scale, stacked[0].us, down[0].us, best(stacked).us, best(down).us);
+    print_best("gated", gated), print_best("down ", plain);
+    // Pairs in one graph, and the scale as a pair, in turns: clocks follow the power drawn, so what is
+    // measured minutes apart is not comparable.
+    struct Pair {
+      Timed gated, down;
+      bool overlapped;
+      std::vector<double> us;
+    };
+    std::vector<Pair> pairs;
+    for (const Timed& g : few(gated)) {
+      pairs.push_back({g, best(down), false, {}});
+      for (const Timed& d : few(plain))
+        for (const bool overlapped : {false, true}) pairs.push_back({g, d, overlapped, {}});
+    }
+    Timed first_gate{"cublas"}, first_down{"cublas"};
+    first_gate.algorithm = first_down.algorithm = 0;
+    std::vector<double> scales;
+    for (int round = 0; round < (s_.m <= 64 ? 3 : 5); ++round) {
+      scales.push_back(time_mlp(first_gate, first_down, false).us);
+      for (Pair& p : pairs) p.us.push_back(time_mlp(p.gated, p.down, p.overlapped).us);
+    }
+    std::sort(pairs.begin(), pairs.end(),
+              [](const Pair& x, const Pair& y) { return median(x.us) < median(y.us); });
+    const double pair_scale = median(scales);
+    std::printf("  G as a pair %.1f\n", pair_scale);
+    for (size_t i = 0; i < pairs.size() && i < 3; ++i)
+      std::printf("  MLP %.1f us = %.3f G: %s + %s%s\n", median(pairs[i].us),
+                  median(pairs[i].us) / pair_scale, pairs[i].gated.name.c_str(), pairs[i].down.name.c_str(),
+                  pairs[i].overlapped ? ", overlapped" : "");
+  }
+
+ private:
+  int launches(double us) const {
+    const int count = static_cast<int>(sets_.size());
+    return std::max(1, static_cast<int>(std::min(1500.0 / us, 400.0)) / count) * count;
+  }
+  int replays() const { return floor_us_ > 500 ? 5 : 9; }
+
+  void warm_up() {
+    CublasProduct product(s_.m, 2 * s_.hidden, s_.dim);
+    const BufferSet& b = sets_[0];
+    for (int i = 0; i < static_cast<int>(3e5 / std::max(20.0, floor_us_)); ++i)
+      LAB_CHECK(product.run(0, b.x.get(), b.gate_up.get(), b.stacked.get(), timer_.stream()));
+    LAB_CHECK(cudaStreamSynchronize(timer_.stream()));
+  }
+
+  template <class Operands>
+  std::vector<Timed> time_lt(const char* what, CublasProduct&& product, Operands operands) {
+    std::vector<Timed> all;
+    for (int a = 0; a < product.algorithms(); ++a) {
+      Timed t{a == 0 ? "cublas" : "cublasLt " + std::to_string(a - 1)};
+      t.algorithm = a;
+      t.us = timer_.microseconds(launches(floor_us_ / 2), replays(), [&](int i) {
+        const auto o = operands(sets_[i % sets_.size()]);
+        return product.run(a, o[0], o[1], o[2], timer_.stream());
+      });
+      record(what, t);
+      if (t.us > 0) all.push_back(t);
+    }
+    return all;
+  }
+
+  template <class Problem>
+  std::vector<Timed> time_ours(const char* what, Problem problem, const std::vector<std::string>& skipped) {
+    std::vector<Timed> all;
+    for (const auto& config : cuda::gated_gemm_configs()) {
+      const std::string key =
+          std::to_string(static_cast<int>(config.kernel)) + ":" + std::to_string(config.id);
+      if (!cuda::takes(config, problem(s_, sets_[0])) || std::count(skipped.begin(), skipped.end(), key))
+        continue;
+      if (config.kernel != cuda::GemmKernel::tile && s_.m * 16 < config.rows) continue;
+      if (config.kernel == cuda::GemmKernel::tile && s_.m <= 64) continue;
+      for (const auto& c : with_rasters(config, problem(s_, sets_[0])))
+        for (const cuda::Overlap overlap : {cuda::Overlap::none, cuda::Overlap::launch}) {
+          Timed t{cuda::name(c) + (overlap == cuda::Overlap::none ? "" : " overlapped")};
+          t.config = c;
+          t.us = timer_.microseconds(launches(floor_us_ / 2), replays(), [&](int i) {
+            auto p = problem(s_, sets_[i % sets_.size()]);
+            p.overlap = overlap;
+            return cuda::launch_gated_gemm(p, c, timer_.stream());
+          });
+          record(what, t);
+          if (t.us > 0) all.push_back(t);
+        }
+    }
+    std::sort(all.begin(), all.end(), [](const Timed& a, const Timed& b) { return a.us < b.us; });
+    return all;
+  }
+
+  Timed time_mlp(const Timed& gated, const Timed& down, bool overlapped) {
+    if (!stacked_product_) {
+      stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
+      down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);
+    }
+    Timed t{gated.name + " + " + down.name + (overlapped ? ", overlapped" : "")};
+    t.us = timer_.microseconds(launches(floor_us_), s_.m <= 64 ? 5 : 3, [&](int i) {
+      const BufferSet& b = sets_[i % sets_.size()];
+      auto first = gated_problem(s_, b), second = down_problem(s_, b);
+      if (overlapped) first.overlap = cuda::Overlap::launch, second.overlap = cuda::Overlap::weights;
+      const cudaError_t e = gated.algorithm >= 0
+                                ? stacked_product_->run(gated.algorithm, b.x.get(), b.gate_up.get(),
+                                                        b.stacked.get(), timer_.stream())
+                                : cuda::launch_gated_gemm(first, gated.config, timer_.stream());
+      if (e != cudaSuccess) return e;
+      if (down.algorithm >= 0)
+        return down_product_->run(down.algorithm, b.h.get(), b.down.get(), b.y.get(), timer_.stream());
+      return cuda::launch_gated_gemm(second, down.config, timer_.stream());
+    });
+    record("mlp", t);
+    return t;
+  }
+
+  static Timed best(const std::vector<Timed>& all) {
+    return all.empty() ? Timed{"none"}
+                       : *std::min_element(all.begin(), all.end(),
+                                           [](const Timed& a, const Timed& b) { return a.us < b.us; });
+  }
+  // The quickest few different configurations.
+  std::vector<Timed> few(const std::vector<Timed>& all) const {
+    std::vector<Timed> some;
+    for (const Timed& t : all) {
+      const bool known = std::any_of(some.begin(), some.end(), [&](const Timed& o) {
+        return o.config.kernel == t.config.kernel && o.config.id == t.config.id;
+      });
+      if (!known && some.size() < (s_.m <= 64 ? 6 : 2)) some.push_back(t);
+    }
+    return some;
+  }
+  static void print_best(const char* what, const std::vector<Timed>& all) {
+    std::printf("  %s", what);
+    for (size_t i = 0; i < all.size() && i < 3; ++i)
+      std::printf(" | %s %.1f", all[i].name.c_str(), all[i].us);
+    std::printf("\n");
+  }
+  void record(const char* what, const Timed& t) const {
+    std::fprintf(json_,
+                 "{\"m\":%ld,\"dim\":%ld,\"hidden\":%ld,\"what\":\"%s\",\"name\":\"%s\",\"us\":%.3f}\n", s_.m,
+                 s_.dim, s_.hidden, what, t.name.c_str(), t.us);
+    std::fflush(json_);
+  }
+
+  Shape s_;
+  std::FILE* json_;
+  Timer timer_;
+  std::vector<BufferSet> sets_;
+  std::unique_ptr<CublasProduct> stacked_product_, down_product_;
+  double floor_us_ = 0;
+};
+
+__global__ void read_kernel(const uint4* data, int64_t count, uint4* sink) {
+  uint4 sum = make_uint4(0, 0, 0, 0);
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += 8 * stride) {
+    uint4 v[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = i + j * stride < count ? __ldcs(data + i + j * stride) : sum;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) sum.x ^= v[j].x, sum.y ^= v[j].y, sum.z ^= v[j].z, sum.w ^= v[j].w;
+  }
+  if (sum.x == 0x12345678 && sum.y == 0x9abcdef0) *sink = sum;
+}
+
+int ceilings() {
+  constexpr int64_t bytes = int64_t{2} << 30;
+  const auto a = allocate(bytes), b = allocate(bytes);
+  fill_random<__nv_bfloat16>(a.get(), bytes / 2, 1, 1);
+  Timer timer;
+  for (int i = 0; i < 30; ++i)
+    LAB_CHECK(cudaMemcpyAsync(b.get(), a.get(), bytes, cudaMemcpyDeviceToDevice, timer.stream()));
+  const double copy = timer.microseconds(4, 7, [&](int) {
+    return cudaMemcpyAsync(b.get(), a.get(), bytes, cudaMemcpyDeviceToDevice, timer.stream());
+  });
+  const double read = timer.microseconds(4, 7, [&](int) {
+    read_kernel<<<132 * 8, 256, 0, timer.stream()>>>(static_cast<uint4*>(a.get()), bytes / 16,
+                                                     static_cast<uint4*>(b.get()));
+    return cudaGetLastError();
+  });
+  CublasProduct product(8192, 8192, 8192);
+  const double gemm = timer.microseconds(40, 5, [&](int) {
+    return product.run(0, a.get(), static_cast<uint16_t*>(a.get()) + (int64_t{1} << 27), b.get(),
+                       timer.stream());
+  });
+  for (const int64_t part : {int64_t{235} << 20, int64_t{117} << 20, int64_t{16} << 20}) {
+    const int pieces = static_cast<int>(std::min(bytes / part, int64_t{60}));
+    const double us = timer.microseconds(pieces, 7, [&](int i) {
+      read_kernel<<<132 * 8, 256, 0, timer.stream()>>>(static_cast<uint4*>(a.get()) + i * (part / 16),
+                                                       part / 16, static_cast<uint4*>(b.get()));
+      return cudaGetLastError();
+    });
+    std::printf("read of %ld MiB: %.1f us = %.3f TB/s\n", part >> 20, us, 1e-6 * part / us);
+  }
+  std::printf("copy %.3f TB/s, read %.3f TB/s, cublasLt 8192^3 %.0f TFLOP/s\n", 2e-6 * bytes / copy,
+              1e-6 * bytes / read, 2e-6 * 8192.0 * 8192 * 8192 / gemm);
+  return 0;
+}
+
+template <class T>
+int check_config(const cuda::GemmConfig& config) {
+  int wrong = 0, count = 0;
+  for (const bool gated : {true, false})
+    for (const auto& c : check_cases(config))
+      ++count, wrong += wrong < 4 && !check<T>(config, c, gated, 1000 + count);
+  std::printf("%s %s: %d of %d cases wrong\n", wrong ? "FAIL" : "ok  ", cuda::name(config).c_str(), wrong,
+              count);
+  return wrong > 0;
+}
+
+int main_of(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "ceilings") return ceilings();
+  if (mode == "list") {
+    for (const auto& c : cuda::gated_gemm_configs())
+      std::printf("%d %d %s\n", static_cast<int>(c.kernel), c.id, cuda::name(c).c_str());
+    return 0;
+  }
+  if (mode == "check" && argc >= 4) {
+    for (const auto& c : cuda::gated_gemm_configs())
+      if (static_cast<int>(c.kernel) == std::atoi(argv[2]) && c.id == std::atoi(argv[3]))
+        return argc > 4 && std::string(argv[4]) == "f16" ? check_config<__half>(c)
+                                                         : check_config<__nv_bfloat16>(c);
+  }
+  if (mode == "time" && argc >= 7) {
+    const std::string act = argv[5];
+    const Shape shape{std::atol(argv[2]), std::atol(argv[3]), std::atol(argv[4]),
+                      act == "silu"   ? Act::silu
+                      : act == "gelu" ? Act::gelu
+                                      : Act::gelu_tanh};
+    std::FILE* json = std::fopen(argv[6], "a");
+    if (json == nullptr) return 2;
+    ShapeBench(shape, json).run(std::vector<std::string>(argv + 7, argv + argc));
+    std::fclose(json);
+    return 0;
+  }
+  std::printf("usage: see the head of gated_gemm_lab.cu\n");
+  return 2;
+}
+
+}  // namespace
+}  // namespace lab
+
+int main(int argc, char** argv) { return lab::main_of(argc, argv); }

@@ -1,0 +1,167 @@
+// Is a configuration right? Every element against a float64 reference on fresh random data, outputs poisoned,
+// guard bands around them, odd sizes, padded strides.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "backend/cuda/kernels/gated_gemm.h"
+#include "cuda/lab_memory.cuh"
+
+namespace lab {
+
+using namespace epilogue;
+
+__device__ inline double reference_activation(double x, Act act) {
+  switch (act) {
+    case Act::relu:
+      return x < 0 ? 0 : x;
+    case Act::silu:
+      return x / (1 + exp(-x));
+    case Act::gelu_tanh:
+      return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case Act::gelu:
+      return 0.5 * x * erfc(-x * 0.70710678118654752);
+    case Act::none:
+      return x;
+  }
+  return x;
+}
+
+template <class T>
+__device__ double rounded(double x, bool exact) {
+  return exact ? static_cast<double>(static_cast<float>(T(static_cast<float>(x)))) : x;
+}
+
+// `slack` is how far the output moves when a gate or up at the edge of two values is rounded to the other
+// one, as sums in f32 and in f64 may be.
+template <class T>
+__global__ void reference_kernel(cuda::GatedGemmProblem p, double half_unit, double* out, double* slack) {
+  const int64_t column = blockIdx.x * int64_t{blockDim.x} + threadIdx.x, row = blockIdx.y;
+  if (column >= p.n) return;
+  const T *x = static_cast<const T*>(p.x) + row * p.x_stride,
+          *g = static_cast<const T*>(p.gate) + column * p.gate_stride,
+          *u = static_cast<const T*>(p.up) + (p.up ? column * p.up_stride : 0);
+  double gate = 0, up = 0;
+  for (int64_t i = 0; i < p.k; ++i) {
+    const double v = static_cast<float>(x[i]);
+    gate += v * static_cast<float>(g[i]);
+    if (p.up) up += v * static_cast<float>(u[i]);
+  }
+  if (p.gate_bias) gate += static_cast<float>(static_cast<const T*>(p.gate_bias)[column]);
+  if (p.up_bias) up += static_cast<float>(static_cast<const T*>(p.up_bias)[column]);
+  const double a = reference_activation(rounded<T>(gate, p.exact), p.act);
+  out[row * p.n + column] = p.up ? a * rounded<T>(up, p.exact) : a;
+  const double step = 2 * half_unit * fabs(gate), factor = p.up ? up : 1;
+  const double moved = fmax(fabs(reference_activation(gate + step, p.act) - a),
+                            fabs(reference_activation(gate - step, p.act) - a));
+  slack[row * p.n + column] = p.exact ? moved * fabs(factor) + (p.up ? fabs(a * up) * 2 * half_unit : 0) : 0;
+}
+
+struct Mismatch {
+  int64_t row, column;
+  double expected;
+  float found;
+};
+struct Report {
+  unsigned long long wrong, touched;  // values off, guard elements changed
+  Mismatch first[6];
+};
+
+// `poison` fills what no kernel may write; row < 0 or column >= n is a guard.
+template <class T>
+__global__ void compare_kernel(const T* base, int64_t rows, int64_t columns, int64_t stride,
+                               const double* reference, const double* slack, double relative, double absolute,
+                               uint16_t poison, int guard_rows, Report* report) {
+  const int64_t column = blockIdx.x * int64_t{blockDim.x} + threadIdx.x,
+                row = int64_t{blockIdx.y} - guard_rows;
+  if (column >= stride) return;
+  const T value = base[row * stride + column];
+  if (row < 0 || row >= rows || column >= columns) {
+    if (reinterpret_cast<const uint16_t&>(value) != poison) atomicAdd(&report->touched, 1ull);
+    return;
+  }
+  const double expected = reference[row * columns + column], found = static_cast<float>(value);
+  if (fabs(found - expected) <= relative * fabs(expected) + absolute + slack[row * columns + column]) return;
+  const auto i = atomicAdd(&report->wrong, 1ull);
+  if (i < 6) report->first[i] = {row, column, expected, static_cast<float>(value)};
+}
+
+struct CheckCase {
+  int64_t m, n, k;
+  Act act;
+  bool bias, exact, padded;
+};
+
+template <class T>
+bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint64_t seed) {
+  constexpr int guard_rows = 8;
+  constexpr uint16_t poison = 0xFFF7;
+  const int64_t pad = c.padded ? 8 : 0;
+  cuda::GatedGemmProblem p;
+  p.dtype = std::is_same_v<T, __half> ? DType::f16 : DType::bf16;
+  p.act = c.act, p.exact = c.exact, p.m = c.m, p.n = c.n, p.k = c.k;
+  p.x_stride = p.gate_stride = c.k + pad, p.up_stride = c.k + 2 * pad, p.out_stride = c.n + pad;
+  const auto x = allocate(c.m * p.x_stride * 2), gate = allocate(c.n * p.gate_stride * 2),
+             up = allocate(c.n * p.up_stride * 2), biases = allocate(c.n * 4),
+             reference = allocate(c.m * c.n * 8), slack = allocate(c.m * c.n * 8),
+             report = allocate(sizeof(Report));
+  const int64_t out_rows = c.m + 2 * guard_rows, out_count = out_rows * p.out_stride;
+  const auto out = allocate(out_count * 2);
+  const float scale = 1 / std::sqrt(static_cast<float>(c.k));
+  fill_random<T>(x.get(), c.m * p.x_stride, 1.0f, seed),
+      fill_random<T>(gate.get(), c.n * p.gate_stride, 2 * scale, seed + 1);
+  fill_random<T>(up.get(), c.n * p.up_stride, scale, seed + 2),
+      fill_random<T>(biases.get(), 2 * c.n, 1.0f, seed + 3);
+  std::vector<uint16_t> poisoned(out_count, poison);
+  LAB_CHECK(cudaMemcpy(out.get(), poisoned.data(), out_count * 2, cudaMemcpyHostToDevice));
+  LAB_CHECK(cudaMemset(report.get(), 0, sizeof(Report)));
+  p.x = x.get(), p.gate = gate.get(), p.up = gated ? up.get() : nullptr;
+  if (c.bias) p.gate_bias = biases.get(), p.up_bias = static_cast<T*>(biases.get()) + c.n;
+  T* const first = static_cast<T*>(out.get()) + guard_rows * p.out_stride;
+  p.out = first;
+  if (const char* reason = cuda::refuse_gated_gemm(p)) return std::printf("refused: %s\n", reason), false;
+  const dim3 grid(static_cast<unsigned>((c.n + 127) / 128), static_cast<unsigned>(c.m));
+  const double half_unit = p.dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+  reference_kernel<T>
+      <<<grid, 128>>>(p, half_unit, static_cast<double*>(reference.get()), static_cast<double*>(slack.get()));
+  LAB_CHECK(cudaGetLastError());
+  LAB_CHECK(cuda::launch_gated_gemm(p, config, nullptr));
+  LAB_CHECK(cudaDeviceSynchronize());
+  const dim3 all(static_cast<unsigned>((p.out_stride + 127) / 128), static_cast<unsigned>(out_rows));
+  compare_kernel<T><<<all, 128>>>(first, c.m, c.n, p.out_stride, static_cast<double*>(reference.get()),
+                                  static_cast<double*>(slack.get()), half_unit * 1.01, 1e-4, poison,
+                                  guard_rows, static_cast<Report*>(report.get()));
+  Report r;
+  LAB_CHECK(cudaMemcpy(&r, report.get(), sizeof r, cudaMemcpyDeviceToHost));
+  if (r.wrong == 0 && r.touched == 0) return true;
+  std::printf(
+      "  WRONG %s %s m=%ld n=%ld k=%ld act=%d bias=%d exact=%d padded=%d: %llu of %ld off, %llu guards "
+      "touched\n",
+      cuda::name(config).c_str(), gated ? "gated" : "plain", c.m, c.n, c.k, static_cast<int>(c.act), c.bias,
+      c.exact, c.padded, r.wrong, c.m * c.n, r.touched);
+  for (unsigned i = 0; i < 4 && i < r.wrong; ++i)
+    std::printf("    [%ld,%ld] expected %.6g found %.6g\n", r.first[i].row, r.first[i].column,
+                r.first[i].expected, r.first[i].found);
+  return false;
+}
+
+// The sizes a configuration is tried on: whole tiles, tails of each size, more tiles than blocks.
+inline std::vector<CheckCase> check_cases(const cuda::GemmConfig& config) {
+  const bool tile = config.kernel == cuda::GemmKernel::tile;
+  const std::vector<int64_t> ms = tile ? std::vector<int64_t>{1, 128, 257, 1000, 2600}
+                                       : std::vector<int64_t>{1, config.rows / 2 + 1, config.rows};
+  const int64_t sizes[][2] = {{64, 64}, {192, 256},  {200, 72},   {1000, 776},
+                              {8, 8},   {3072, 768}, {1024, 2048}};
+  std::vector<CheckCase> cases;
+  int i = 0;
+  for (const int64_t m : ms)
+    for (const auto& [n, k] : sizes) {
+      if (m > config.rows && !tile) continue;
+      cases.push_back({m, n, k, static_cast<Act>(i % 5), i % 2 == 1, i % 7 == 3, i % 3 == 1});
+      ++i;
+    }
+  return cases;
+}
+
+}  // namespace lab
