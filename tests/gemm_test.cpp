@@ -20,7 +20,8 @@ double allowed(DType dtype, int64_t k) {
                                              : 0x1p-50;
   const double accumulate = dtype == DType::f64 ? 0x1p-50 : 0x1p-22;
   const auto scale = std::sqrt(static_cast<double>(k) + 1);
-  // Where alignment leaves cuBLASLt no kernel with the bias in it, the sum is rounded before the bias as well.
+  // Where alignment leaves cuBLASLt no kernel with the bias in it, the sum is rounded before the bias as
+  // well.
   return (6 * store + accumulate * scale) * scale + 1e-6;
 }
 

@@ -162,7 +162,7 @@ def main():
     parser.add_argument("--shapes", default=os.path.join(os.path.dirname(__file__), "../shapes/hopper.txt"))
     parser.add_argument("--modes", default="all")
     parser.add_argument("--peers", default="eager,liger,compile,gemms")
-    parser.add_argument("--seconds", type=float, default=0.15)
+    parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--out")
     options = parser.parse_args()
     peers = options.peers.split(",")

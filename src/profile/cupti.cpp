@@ -57,6 +57,10 @@ uint64_t CUPTIAPI on_timestamp_requested() { return clock_ns_now(); }
 
 // ---- what is recorded
 
+// Added to CUPTI's numbers, which begin at 1 in every window: HolisticTraceAnalysis stores row numbers in the
+// integer type that the largest correlation needs, and fails where that is a byte.
+constexpr uint32_t kFirstCorrelation = 1 << 20;
+
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                          CUPTI_ACTIVITY_KIND_MEMCPY2,           CUPTI_ACTIVITY_KIND_MEMSET,
                                          CUPTI_ACTIVITY_KIND_RUNTIME,           CUPTI_ACTIVITY_KIND_DRIVER,
@@ -321,7 +325,7 @@ class RecordReader {
   DeviceRecord* add_work(const Work& work, EventKind kind, StringId name) {
     DeviceRecord* record = add_record(kind, work.start, work.end, name);
     if (!record) return nullptr;
-    record->correlation = work.correlationId;
+    record->correlation = kFirstCorrelation + work.correlationId;
     record->device = static_cast<int32_t>(work.deviceId);
     record->lane = work.streamId;
     device_of_.emplace(work.contextId, record->device);
@@ -355,7 +359,7 @@ class RecordReader {
     if (kind == EventKind::cuda_driver && !is_launching_driver_call(call.cbid)) return;
     DeviceRecord* record = add_record(kind, call.start, call.end, call_name(kind, call.cbid));
     if (!record) return;
-    record->correlation = call.correlationId;
+    record->correlation = kFirstCorrelation + call.correlationId;
     record->lane = call.threadId;
     record->detail = call.cbid;
   }
@@ -374,7 +378,7 @@ class RecordReader {
     DeviceRecord* record =
         add_record(EventKind::cuda_sync, wait.start, wait.end, out_.names.intern(wait_kind(wait.type)));
     if (!record) return;
-    record->correlation = wait.correlationId;
+    record->correlation = kFirstCorrelation + wait.correlationId;
     record->device = static_cast<int32_t>(wait.contextId);
     record->lane = wait.streamId == CUPTI_SYNCHRONIZATION_INVALID_VALUE ? -1 : int64_t{wait.streamId};
     waits_.push_back(out_.records.size() - 1);

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/gated.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/launch_memo.h"
@@ -23,6 +24,8 @@ bool serves_class(Op op) {
 const char* never(const KernelCall&) { return nullptr; }
 
 constexpr std::array kImplementations{
+    Implementation{"gated_gemm_sm90", [](Op op) { return op == Op::gated_linear; }, refuse_gated_linear,
+                   run_gated_linear},
     Implementation{"gemm_cublaslt", serves_class<OpClass::gemm>, refuse_gemm_cublaslt, run_gemm_cublaslt},
     Implementation{"gemm_reference", serves_class<OpClass::gemm>, never, run_gemm_reference},
     Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
@@ -106,6 +109,7 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
       implementation.run(call);
     else
       memo_of(device_).run(device_, implementation, call);
+    device_.launch_is_over();
   } catch (const Error& error) {
     fail("{} by {}: {}", op_row(call.op).name, implementation.name, error.what());
   }

@@ -1,6 +1,7 @@
 #include "backend/cuda/device.h"
 
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,10 @@ constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends 
 struct ThreadState {
   cudaStream_t stream = nullptr;  // null: the default stream
   Capture* capture = nullptr;
+  bool lets_next_begin = false;
+  // Of the launch before: the stream it let the next one begin on, if any.
+  bool previous_lets = false;
+  cudaStream_t previous_stream = nullptr;
 };
 thread_local std::array<ThreadState, kMostDevices> thread_state;
 thread_local int thread_device = -1;
@@ -67,6 +72,17 @@ detail::StorageRef CudaDevice::workspace_storage() {
 }
 
 uint64_t CudaDevice::thread_allocations() { return allocations_of_thread; }
+
+bool CudaDevice::previous_lets_next_begin() const {
+  const ThreadState& state = thread_state[static_cast<size_t>(index_)];
+  return state.previous_lets && state.previous_stream == state.stream && profile::recording_now() == 0;
+}
+void CudaDevice::let_next_begin() { thread_state[static_cast<size_t>(index_)].lets_next_begin = true; }
+void CudaDevice::launch_is_over() {
+  ThreadState& state = thread_state[static_cast<size_t>(index_)];
+  state.previous_lets = std::exchange(state.lets_next_begin, false);
+  state.previous_stream = state.stream;
+}
 
 // Kernels that overlap are hard to read in a profile: there each has its own time.
 LaunchOn CudaDevice::launch_on() const {

@@ -50,6 +50,11 @@ class CudaDevice {
   cudaStream_t stream() const;
   void set_stream(cudaStream_t stream);
   LaunchOn launch_on() const;
+  // Whether the last kernel on the current stream lets the next one begin early and writes no weights: our
+  // own products do. let_next_begin() says so of the kernel being launched; launch_is_over() ends its launch.
+  bool previous_lets_next_begin() const;
+  void let_next_begin();
+  void launch_is_over();
   Capture* capture() const;
   void set_capture(Capture* capture);
 

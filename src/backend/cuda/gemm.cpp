@@ -1,85 +1,102 @@
 #include "backend/cuda/gemm.h"
 
+#include <algorithm>
 #include <map>
-#include <memory>
-
-#include <fmt/format.h>
+#include <optional>
+#include <vector>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/gemm_choices.h"
-#include "backend/cuda/gemm_tuning.h"
 #include "backend/cuda/kernels/gemm_reference.h"
-#include "base/cache_dir.h"
+#include "backend/cuda/own_gemm.h"
+#include "backend/cuda/shared_tuning.h"
 #include "base/check.h"
-#include "base/env.h"
-#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
 
 constexpr int kCandidates = 12;
 
+// One way to run a product: an algorithm of cuBLASLt, or one of our own kernels.
+struct GemmWay {
+  cublasLtMatmulAlgo_t algo{};
+  std::optional<GemmConfig> own;
+};
+
 // A problem as a thread meets it again: no lookup beyond one map.
 struct KnownGemm {
   explicit KnownGemm(const GemmKey& key) : plan(key) {}
   GemmPlan plan;
-  cublasLtMatmulAlgo_t algo{};
+  GemmWay way;
   bool settled = false;
 };
 
-std::string origin_of(CudaDevice& device) {
-  std::string origin = device.info().name;
-  for (const auto& [name, version] : device.info().libraries) origin += fmt::format("; {} {}", name, version);
-  return origin;
+// As our own kernels see it; refused by them when it is not theirs.
+GatedGemmProblem own_problem(const GemmProblem& problem) {
+  const GemmKey& key = problem.key;
+  GatedGemmProblem own{.dtype = key.dtype, .act = key.act};
+  own.m = key.m;
+  own.n = key.n;
+  own.k = key.k;
+  own.x = problem.a;
+  own.x_stride = key.a_ld;
+  own.gate = problem.b;
+  own.gate_stride = key.b_ld;
+  own.gate_bias = key.bias == GemmBias::row ? problem.bias : nullptr;
+  own.out = problem.c;
+  own.out_stride = key.n;
+  return own;
 }
 
-GemmChoices& choices_of(CudaDevice& device) {
-  static std::mutex mutex;
-  static std::map<int, std::unique_ptr<GemmChoices>> all;
-  const std::lock_guard lock(mutex);
-  auto& choices = all[device.index()];
-  if (!choices) choices = std::make_unique<GemmChoices>(cache_dir(), origin_of(device));
-  return *choices;
+std::vector<GemmWay> ways_of(CudaDevice& device, const GemmPlan& plan, const GemmProblem& problem) {
+  std::vector<GemmWay> ways;
+  for (const cublasLtMatmulAlgo_t& algo : plan.candidates(device, kCandidates)) ways.push_back({algo, {}});
+  const GemmKey& key = problem.key;
+  if (key.batch == 1 && !key.a_columns && key.b_columns && key.bias != GemmBias::matrix)
+    for (const GemmConfig& config : own_candidates(device, own_problem(problem)))
+      ways.push_back({{}, config});
+  return ways;
 }
 
-// Tunings are shared: several threads may go on with one, in turn.
-struct SharedTuning {
-  std::mutex mutex;
-  std::unique_ptr<GemmTuning> tuning;
-};
-
-SharedTuning& tuning_of(const GemmKey& key, int device) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, GemmKey>, std::unique_ptr<SharedTuning>> all;
-  const std::lock_guard lock(mutex);
-  auto& shared = all[{device, key}];
-  if (!shared) shared = std::make_unique<SharedTuning>();
-  return *shared;
+bool run_way(CudaDevice& device, const GemmPlan& plan, const GemmProblem& problem, const GemmWay& way) {
+  if (way.own) return launch_own(device, own_problem(problem), *way.own) == cudaSuccess;
+  return plan.run(device, problem, way.algo) == CUBLAS_STATUS_SUCCESS;
 }
 
-// Chooses as well as can be told by now; timing writes to the output, which the run after it writes again.
+GemmChoice choice_of_way(const GemmWay& way) {
+  if (way.own) return choice_of(*way.own);
+  GemmChoice choice{GemmWays::cublaslt};
+  std::copy(std::begin(way.algo.data), std::end(way.algo.data), choice.begin() + 1);
+  return choice;
+}
+
+// Nothing when the file speaks of a kernel that is no longer there.
+std::optional<GemmWay> way_of(const GemmChoice& choice) {
+  GemmWay way;
+  if (choice[0] == GemmWays::own) {
+    way.own = config_of(choice);
+    return way.own ? std::optional(way) : std::nullopt;
+  }
+  std::copy(choice.begin() + 1, choice.end(), std::begin(way.algo.data));
+  return way;
+}
+
+// Chooses as well as can be told by now.
 void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
-  if (const auto kept = choices_of(device).find(problem.key)) {
-    known.algo = *kept;
-    known.settled = true;
-    return;
-  }
-  SharedTuning& shared = tuning_of(problem.key, device.index());
-  const std::lock_guard lock(shared.mutex);
-  if (!shared.tuning)
-    shared.tuning = std::make_unique<GemmTuning>(known.plan.candidates(device, kCandidates));
-  GemmTuning& tuning = *shared.tuning;
-  // A recording cannot be timed, and a profile shows what was asked for alone.
-  if (!tuning.over() && !device.capture() && profile::recording_now() == 0) {
-    tuning.try_some(device, known.plan, problem);
-    if (tuning.over()) {
-      choices_of(device).keep(problem.key, tuning.best());
-      verbose_line("tuning", fmt::format("{}: {}", problem.key.to_string(), tuning.report()));
+  if (const auto kept = choices_of(device).find(problem.key))
+    if (const auto way = way_of(*kept)) {
+      known.way = *way;
+      known.settled = true;
+      return;
     }
-  }
-  known.algo = tuning.best();
-  known.settled = tuning.over();
+  const std::vector<GemmWay> ways = ways_of(device, known.plan, problem);
+  const TuningState state = tune(
+      device, problem.key, ways.size(),
+      [&](size_t i) { return run_way(device, known.plan, problem, ways[i]); },
+      [&](size_t i) { return choice_of_way(ways[i]); });
+  known.way = ways[state.best];
+  known.settled = state.over;
 }
 
 }  // namespace
@@ -99,13 +116,12 @@ KernelRan run_gemm_cublaslt(const KernelCall& call) {
   KnownGemm& known = known_gemms.try_emplace({device.index(), problem.key}, problem.key).first->second;
   if (!known.settled) [[unlikely]]
     choose(device, known, problem);
-  cublasStatus_t status = known.plan.run(device, problem, known.algo);
-  if (status != CUBLAS_STATUS_SUCCESS) {  // a choice from a file that this library does not take
-    known.algo = known.plan.candidates(device, 1).front();
-    status = known.plan.run(device, problem, known.algo);
-  }
-  check_cuda("cublasLtMatmul", status);
-  return {.name = "cublasLtMatmul", .repeatable = known.settled};
+  if (run_way(device, known.plan, problem, known.way))
+    return {.name = known.way.own ? "own_gemm" : "cublasLtMatmul", .repeatable = known.settled};
+  // A choice from a file that does not suit: the library's favourite runs instead.
+  known.way = {known.plan.candidates(device, 1).front(), {}};
+  check_cuda("cublasLtMatmul", known.plan.run(device, problem, known.way.algo));
+  return {.name = "cublasLtMatmul", .repeatable = false};
 }
 
 KernelRan run_gemm_reference(const KernelCall& call) {

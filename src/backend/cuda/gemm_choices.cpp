@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "epilogue gemm choices 1";
+constexpr const char* kFormat = "epilogue gemm choices 2";
 constexpr size_t kMostChoices = 8192;
 
 // FNV-1a: notices damage, which is all that is asked of it.
@@ -48,50 +48,51 @@ class FileLock {
 
 }  // namespace
 
-std::string choice_line(const GemmKey& key, const cublasLtMatmulAlgo_t& algo) {
+std::string choice_line(const GemmKey& key, const GemmChoice& choice) {
   std::string line =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k, key.batch, key.a_ld,
-                  key.b_ld, key.bias_ld, key.a_stride, key.b_stride, static_cast<int>(key.dtype),
-                  int{key.a_columns}, int{key.b_columns}, int{key.tf32}, static_cast<int>(key.bias),
-                  static_cast<int>(key.act), key.alignment);
-  for (const uint64_t word : algo.data) line += fmt::format(" {:x}", word);
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k, key.batch,
+                  key.a_ld, key.b_ld, key.bias_ld, key.a_stride, key.b_stride, static_cast<int>(key.dtype),
+                  int{key.a_columns}, int{key.b_columns}, int{key.tf32}, int{key.gated},
+                  static_cast<int>(key.bias), static_cast<int>(key.act), key.alignment);
+  for (const uint64_t word : choice) line += fmt::format(" {:x}", word);
   return line + fmt::format(" {:x}", hash(line));
 }
 
-std::optional<std::pair<GemmKey, cublasLtMatmulAlgo_t>> parse_choice_line(const std::string& line) {
+std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::string& line) {
   const size_t end = line.find_last_of(' ');
   if (end == std::string::npos || fmt::format("{:x}", hash(line.substr(0, end))) != line.substr(end + 1))
     return {};
   std::istringstream words(line);
   GemmKey key;
-  cublasLtMatmulAlgo_t algo{};
-  int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, bias = 0, act = 0, alignment = 0;
+  GemmChoice choice{};
+  int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, gated = 0, bias = 0, act = 0, alignment = 0;
   words >> key.m >> key.n >> key.k >> key.batch >> key.a_ld >> key.b_ld >> key.bias_ld >> key.a_stride >>
-      key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> bias >> act >> alignment;
-  for (uint64_t& word : algo.data) words >> std::hex >> word;
+      key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> gated >> bias >> act >> alignment;
+  for (uint64_t& word : choice) words >> std::hex >> word;
   if (!words) return {};
   key.dtype = static_cast<DType>(dtype);
   key.a_columns = a_columns != 0;
   key.b_columns = b_columns != 0;
   key.tf32 = tf32 != 0;
+  key.gated = gated != 0;
   key.bias = static_cast<GemmBias>(bias);
   key.act = static_cast<Act>(act);
   key.alignment = static_cast<uint8_t>(alignment);
-  return {{key, algo}};
+  return {{key, choice}};
 }
 
 GemmChoices::GemmChoices(std::string folder, std::string origin)
     : path_(path_in(folder, origin)), origin_(std::move(origin)), table_(read_file()) {}
 
-std::optional<cublasLtMatmulAlgo_t> GemmChoices::find(const GemmKey& key) {
+std::optional<GemmChoice> GemmChoices::find(const GemmKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = table_.find(key);
   return found == table_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void GemmChoices::keep(const GemmKey& key, const cublasLtMatmulAlgo_t& algo) {
+void GemmChoices::keep(const GemmKey& key, const GemmChoice& choice) {
   const std::lock_guard lock(mutex_);
-  table_[key] = algo;
+  table_[key] = choice;
   if (path_.empty()) return;
   std::error_code ignored;
   fs::create_directories(fs::path(path_).parent_path(), ignored);
@@ -108,7 +109,7 @@ GemmChoices::Table GemmChoices::read_file() const {
   if (!std::getline(file, line) || line != kFormat || !std::getline(file, line) || line != origin_)
     return table;
   while (table.size() < kMostChoices && std::getline(file, line))
-    if (const auto choice = parse_choice_line(line)) table.insert(*choice);
+    if (const auto parsed = parse_choice_line(line)) table.insert(*parsed);
   return table;
 }
 
@@ -117,7 +118,7 @@ void GemmChoices::write_file(const Table& table) const {
   {
     std::ofstream file(temporary);
     file << kFormat << '\n' << origin_ << '\n';
-    for (const auto& [key, algo] : table) file << choice_line(key, algo) << '\n';
+    for (const auto& [key, choice] : table) file << choice_line(key, choice) << '\n';
     if (!file.flush()) {
       file.close();
       unlink(temporary.c_str());

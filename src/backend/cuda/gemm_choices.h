@@ -1,16 +1,20 @@
-// Which algorithm of cuBLASLt was the quickest for a problem, remembered in the process and on disk.
+// Which way was the quickest for a problem, remembered in the process and on disk.
 #pragma once
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
-#include <cublasLt.h>
-
 #include "backend/cuda/gemm_problem.h"
 
 namespace epilogue::cuda {
+
+// A way to run a product: whose it is, then the words that tell it from others. cuBLASLt's are its
+// algorithm's, which it allows to be kept for the same version of the library.
+enum GemmWays : uint64_t { cublaslt, own };
+using GemmChoice = std::array<uint64_t, 9>;
 
 // A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache
 // folder, first line what they are, then a line for each problem that ends in its own checksum. Lines that
@@ -22,11 +26,11 @@ class GemmChoices {
   // `origin` names device, driver and library; `folder` "" keeps nothing on disk.
   GemmChoices(std::string folder, std::string origin);
 
-  std::optional<cublasLtMatmulAlgo_t> find(const GemmKey& key);
-  void keep(const GemmKey& key, const cublasLtMatmulAlgo_t& algo);
+  std::optional<GemmChoice> find(const GemmKey& key);
+  void keep(const GemmKey& key, const GemmChoice& choice);
 
  private:
-  using Table = std::map<GemmKey, cublasLtMatmulAlgo_t>;
+  using Table = std::map<GemmKey, GemmChoice>;
   Table read_file() const;
   void write_file(const Table& table) const;
 
@@ -36,7 +40,7 @@ class GemmChoices {
 };
 
 // A line of the file without its end, and back; nothing for a damaged one.
-std::string choice_line(const GemmKey& key, const cublasLtMatmulAlgo_t& algo);
-std::optional<std::pair<GemmKey, cublasLtMatmulAlgo_t>> parse_choice_line(const std::string& line);
+std::string choice_line(const GemmKey& key, const GemmChoice& choice);
+std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::string& line);
 
 }  // namespace epilogue::cuda

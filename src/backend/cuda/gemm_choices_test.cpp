@@ -33,10 +33,10 @@ class GemmChoicesFile : public testing::Test {
 
 GemmKey key_of(int64_t m) { return {.m = m, .n = 64, .k = 32, .a_ld = 32, .b_ld = 32, .dtype = DType::bf16}; }
 
-cublasLtMatmulAlgo_t algo_of(uint64_t number) {
-  cublasLtMatmulAlgo_t algo{};
-  for (uint64_t i = 0; i < 8; ++i) algo.data[i] = number * 1000003 + i;
-  return algo;
+GemmChoice algo_of(uint64_t number) {
+  GemmChoice choice{};
+  for (uint64_t i = 0; i < choice.size(); ++i) choice[i] = number * 1000003 + i;
+  return choice;
 }
 
 TEST_F(GemmChoicesFile, IsReadByTheNextProcess) {
@@ -46,7 +46,7 @@ TEST_F(GemmChoicesFile, IsReadByTheNextProcess) {
   for (int64_t m = 1; m <= 20; ++m) {
     const auto found = second.find(key_of(m));
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->data[7], static_cast<uint64_t>(m) * 1000003 + 7);
+    EXPECT_EQ((*found)[7], static_cast<uint64_t>(m) * 1000003 + 7);
   }
   EXPECT_FALSE(second.find(key_of(21)));
 }
@@ -74,7 +74,7 @@ TEST_F(GemmChoicesFile, CutOrFlippedAnywhereGivesOnlyWholeLinesAndIsRewritten) {
     GemmChoices choices(folder_, "card");
     for (int64_t m = 1; m <= 5; ++m) {
       const auto found = choices.find(key_of(m));
-      ASSERT_TRUE(!found || found->data[0] == static_cast<uint64_t>(m) * 1000003);
+      ASSERT_TRUE(!found || (*found)[0] == static_cast<uint64_t>(m) * 1000003);
     }
   };
   for (size_t at = 0; at < text.size(); at += 7) {

@@ -20,6 +20,7 @@ struct GemmKey {
   DType dtype = DType::f32;
   bool a_columns = false, b_columns = false;  // stored column by column
   bool tf32 = false;
+  bool gated = false;  // two products and act(first) * second, by our own kernel
   GemmBias bias = GemmBias::none;
   Act act = Act::none;
   uint8_t alignment = 16;  // bytes, the least of all operands'; larger ones count as 16

@@ -1,0 +1,54 @@
+#include "backend/cuda/own_gemm.h"
+
+namespace epilogue::cuda {
+
+const char* refuse_own(const CudaDevice& device, const GatedGemmProblem& problem) {
+  if (device.properties().major != 9) return "the kernel is for compute capability 9.0";
+  return refuse_gated_gemm(problem);
+}
+
+std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemmProblem& problem) {
+  if (refuse_own(device, problem)) return {};
+  const GemmConfig favourite = choose_gated_gemm(problem, device.properties().multiProcessorCount);
+  std::vector<GemmConfig> all{favourite};
+  for (const GemmConfig& config : gated_gemm_configs()) {
+    if (!takes(config, problem)) continue;
+    // Few rows: tiles would compute what nobody asked for. Many: the order in which tiles are walked decides.
+    if (config.kernel == GemmKernel::tile && problem.m <= 64) continue;
+    if (config.kernel != GemmKernel::tile && problem.m > 128) continue;
+    if (config.kernel == GemmKernel::tile)
+      for (const int16_t group : {int16_t{2}, int16_t{4}, int16_t{8}}) {
+        if (!config.ping_pong && group != 4) continue;
+        all.push_back(config);
+        all.back().raster_group = group;
+      }
+    else
+      all.push_back(config);
+  }
+  return all;
+}
+
+cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmConfig& config) {
+  const int64_t weights = 2 * problem.n * problem.k * (problem.up ? 2 : 1);
+  const bool crowds = config.kernel == GemmKernel::skinny && weights >= int64_t{64} << 20;  // see Overlap
+  if (!crowds && device.launch_on().overlap)
+    problem.overlap = device.previous_lets_next_begin() ? Overlap::weights : Overlap::launch;
+  device.let_next_begin();
+  return launch_gated_gemm(problem, config, device.stream());
+}
+
+GemmChoice choice_of(const GemmConfig& config) {
+  return {GemmWays::own, static_cast<uint64_t>(config.kernel), static_cast<uint64_t>(config.id),
+          static_cast<uint64_t>(config.raster_group)};
+}
+
+std::optional<GemmConfig> config_of(const GemmChoice& choice) {
+  for (GemmConfig config : gated_gemm_configs())
+    if (static_cast<uint64_t>(config.kernel) == choice[1] && static_cast<uint64_t>(config.id) == choice[2]) {
+      config.raster_group = static_cast<int16_t>(choice[3]);
+      return config;
+    }
+  return {};
+}
+
+}  // namespace epilogue::cuda

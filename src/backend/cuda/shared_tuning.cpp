@@ -1,0 +1,69 @@
+#include "backend/cuda/shared_tuning.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "backend/cuda/tuning.h"
+#include "base/cache_dir.h"
+#include "base/env.h"
+#include "profile/event.h"
+
+namespace epilogue::cuda {
+namespace {
+
+std::string origin_of(CudaDevice& device) {
+  std::string origin = device.info().name;
+  for (const auto& [name, version] : device.info().libraries) origin += fmt::format("; {} {}", name, version);
+  return origin;
+}
+
+struct SharedTuning {
+  std::mutex mutex;
+  std::unique_ptr<Tuning> tuning;
+};
+
+SharedTuning& tuning_of(const GemmKey& key, int device) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, GemmKey>, std::unique_ptr<SharedTuning>> all;
+  const std::lock_guard lock(mutex);
+  auto& shared = all[{device, key}];
+  if (!shared) shared = std::make_unique<SharedTuning>();
+  return *shared;
+}
+
+int64_t bytes_of(const GemmKey& key) {
+  const int64_t weights = key.k * key.n * (key.gated ? 2 : 1);
+  return key.batch * (key.m * key.k + weights + key.m * key.n) * static_cast<int64_t>(dtype_size(key.dtype));
+}
+
+}  // namespace
+
+GemmChoices& choices_of(CudaDevice& device) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<GemmChoices>> all;
+  const std::lock_guard lock(mutex);
+  auto& choices = all[device.index()];
+  if (!choices) choices = std::make_unique<GemmChoices>(cache_dir(), origin_of(device));
+  return *choices;
+}
+
+TuningState tune(CudaDevice& device, const GemmKey& key, size_t ways, const std::function<bool(size_t)>& run,
+                 const std::function<GemmChoice(size_t)>& choice) {
+  SharedTuning& shared = tuning_of(key, device.index());
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways);
+  Tuning& tuning = *shared.tuning;
+  if (!tuning.over() && !device.capture() && profile::recording_now() == 0) {
+    tuning.try_some(device, bytes_of(key), run);
+    if (tuning.over()) {
+      choices_of(device).keep(key, choice(tuning.best()));
+      verbose_line("tuning", fmt::format("{}: {}", key.to_string(), tuning.report()));
+    }
+  }
+  return {tuning.best(), tuning.over()};
+}
+
+}  // namespace epilogue::cuda
