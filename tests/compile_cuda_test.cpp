@@ -76,10 +76,14 @@ TEST_F(CompileCuda, GatedMlpIsFourKernelsAndThreeWhenGateAndUpAreMerged) {
     const auto names = kernels_of([&] { four(x); });
     // In f32 cuBLASLt may split the sum, which takes a kernel more.
     const bool counted = dtype != DType::f32;
-    if (counted) EXPECT_EQ(names.size(), 4u);
+    if (counted) {
+      EXPECT_EQ(names.size(), 4u);
+    }
     EXPECT_THAT(names, Contains("ep_fused_gelu_mul_0"));
     const size_t merged = kernels_of([&] { three(x); }).size();
-    if (counted) EXPECT_EQ(merged, 3u);
+    if (counted) {
+      EXPECT_EQ(merged, 3u);
+    }
     const double allowed = dtype == DType::f32 ? 1e-4 : dtype == DType::f16 ? 0.01 : 0.06;
     EXPECT_LT(max_error(four(x), expected), allowed);
     EXPECT_LT(max_error(three(x), expected), allowed);
