@@ -101,6 +101,14 @@ std::string Cache::version_folder(const Reference& reference) const {
 }
 
 Installed Cache::add(const std::string& source, const Reference& expected, const Policy& policy) {
+  try {
+    return unpack_and_put(source, expected, policy);
+  } catch (const fs::filesystem_error& error) {
+    fail("{}: {}", source, error.what());
+  }
+}
+
+Installed Cache::unpack_and_put(const std::string& source, const Reference& expected, const Policy& policy) {
   const Scratch scratch(root_ + "/unpacking");
   if (fs::is_directory(source))
     copy_package(source, scratch.path());

@@ -41,6 +41,7 @@ class Cache {
  private:
   std::string version_folder(const Reference& reference) const;
   std::string selected_digest(const Reference& reference) const;
+  Installed unpack_and_put(const std::string& source, const Reference& expected, const Policy& policy);
   Installed put(const std::string& unpacked, const Reference& reference, const std::string& digest);
 
   std::string root_;

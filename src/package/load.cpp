@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include <dlfcn.h>
 
@@ -76,24 +77,35 @@ const EpKernel* Loaded::kernel(std::string_view op, DType dtype) const {
   return nullptr;
 }
 
+namespace {
+
+// Null where there is no lock file.
+const LockedPackage* locked_in(const std::optional<LockFile>& lock, const Reference& reference) {
+  if (!lock) return nullptr;
+  const LockedPackage* locked = lock->find(reference);
+  EP_CHECK(locked, "{}: it does not pin {}; pin it with: epilogue kernels lock {}", lock->path,
+           reference.to_string(), reference.to_string());
+  return locked;
+}
+
+}  // namespace
+
 Installed find_package(const Cache& cache, const Reference& reference, const std::string& lock_file) {
   const auto lock = read_lock(lock_file);
-  if (!lock) return cache.find(reference);
-  const LockedPackage* locked = lock->find(reference);
-  EP_CHECK(locked, "{}: it does not pin {}; pin it with: epilogue kernels lock {}", lock_file,
-           reference.to_string(), reference.to_string());
-  return cache.find(reference, locked->digest);
+  const LockedPackage* locked = locked_in(lock, reference);
+  return cache.find(reference, locked ? locked->digest : "");
 }
 
 Loaded load_package(const Cache& cache, const Reference& reference, const Policy& policy,
                     const LoadOptions& options) {
-  const Installed installed = find_package(cache, reference, options.lock_file);
+  const auto lock = read_lock(options.lock_file);
+  const LockedPackage* locked = locked_in(lock, reference);
+  const Installed installed = cache.find(reference, locked ? locked->digest : "");
   Loaded loaded{.known = read_manifest(installed.folder, installed.digest, &policy)};
   const Manifest& manifest = loaded.known.manifest;
   EP_CHECK(manifest.reference == reference, "{}/{}: it is {}, expected {}", installed.folder, kManifestFile,
            manifest.reference.to_string(), reference.to_string());
-  if (const auto lock = read_lock(options.lock_file))
-    check_locked(*lock->find(reference), manifest, lock->path);
+  if (locked) check_locked(*locked, manifest, lock->path);
   const Variant& variant = choose_variant(manifest, this_machine(options.device));
   const std::string library = variant.folder() + variant.library;
   const std::string bytes = verify_files(installed.folder, manifest, library);

@@ -76,9 +76,7 @@ void enter_in_index(const PackOptions& options, const Packed& packed) {
   replace_file(path, index.to_json());
 }
 
-}  // namespace
-
-Packed pack(const PackOptions& options) {
+Packed pack_folder(const PackOptions& options) {
   const std::string source = options.folder + "/" + kManifestFile;
   const std::string author_text = read_file(source, kMaxManifestBytes);
   parse_author_manifest(author_text, source);
@@ -104,6 +102,16 @@ Packed pack(const PackOptions& options) {
   write_archive(packed.archive, packed.folder, packed.manifest);
   enter_in_index(options, packed);
   return packed;
+}
+
+}  // namespace
+
+Packed pack(const PackOptions& options) {
+  try {
+    return pack_folder(options);
+  } catch (const fs::filesystem_error& error) {
+    fail("{}: {}", options.folder, error.what());
+  }
 }
 
 }  // namespace epilogue::package
