@@ -56,6 +56,9 @@ size_t details(const Trace& trace, EventKind kind) {
       return trace.copies.size();
     case EventKind::cpu_kernel:
       return trace.work.size();
+    case EventKind::cuda_runtime:
+    case EventKind::cuda_driver:
+      return kNoDetail;  // a number of CUPTI's, no index
     default:
       return 0;
   }
