@@ -11,6 +11,8 @@ struct Timing {
   int64_t calls = 0;
 };
 
+Timing distribution(std::vector<double> us);  // of one call or more
+
 // Calls `once` to warm up, then measures each further call for at least `min_seconds` and five calls. The
 // median is what a user waits for: the mean follows the machine's interruptions, the minimum nobody sees
 // again.

@@ -15,14 +15,6 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-Timing distribution(std::vector<double> us) {
-  std::sort(us.begin(), us.end());
-  const auto at = [&us](double share) {
-    return us[static_cast<size_t>(share * static_cast<double>(us.size() - 1))];
-  };
-  return {at(0.5), us.front(), at(0.95), static_cast<int64_t>(us.size())};
-}
-
 // As many layers as it takes for none to find its weights in the cache, with an input each.
 std::vector<Workload> rotating(const Problem& problem, nn::Mode mode) {
   const auto element = static_cast<double>(dtype_size(problem.dtype));
