@@ -116,6 +116,16 @@ std::string body(const PointwiseProgram& program, const std::string& indent) {
   return text;
 }
 
+// The head of a loop over a thread's vectors: where each lies.
+constexpr std::string_view kEachVector =
+    "#pragma unroll\n"
+    "  for (int u = 0; u < kUnroll; ++u) {\n"
+    "    const long long at = first + u * kThreads;\n"
+    "    if (at >= arguments.vectors) break;\n"
+    "    const long long row = arguments.row_vectors == 0 ? 0 : at < 0xffffffffll ? (unsigned)at / "
+    "arguments.row_vectors : at / arguments.row_vectors;\n"
+    "    const long long column = (at - row * arguments.row_vectors) * kWidth;\n";
+
 std::string rows_kernel(const PointwiseProgram& program) {
   const int width = cuda_vector_width(program), unroll = cuda_vectors_per_thread(program);
   const size_t outputs = program.outputs.size(), inputs = program.inputs.size();
@@ -126,14 +136,7 @@ std::string rows_kernel(const PointwiseProgram& program) {
       kCudaThreads, cuda_rows_kernel(program), width, unroll, kCudaThreads);
   for (size_t i = 0; i < inputs; ++i)
     text += fmt::format("  Vector<{}, kWidth> in{}[kUnroll];\n", element_type(program.inputs[i].dtype), i);
-  text +=
-      "#pragma unroll\n"
-      "  for (int u = 0; u < kUnroll; ++u) {\n"
-      "    const long long at = first + u * kThreads;\n"
-      "    if (at >= arguments.vectors) break;\n"
-      "    const long long row = arguments.row_vectors == 0 ? 0 : at < 0xffffffffll ? (unsigned)at / "
-      "arguments.row_vectors : at / arguments.row_vectors;\n"
-      "    const long long column = (at - row * arguments.row_vectors) * kWidth;\n";
+  text += kEachVector;
   for (size_t i = 0; i < inputs; ++i) {
     const size_t o = outputs + i;
     const char* type = element_type(program.inputs[i].dtype);
@@ -148,15 +151,8 @@ std::string rows_kernel(const PointwiseProgram& program) {
         "    }}\n",
         o, i, type);
   }
-  text +=
-      "  }\n"
-      "#pragma unroll\n"
-      "  for (int u = 0; u < kUnroll; ++u) {\n"
-      "    const long long at = first + u * kThreads;\n"
-      "    if (at >= arguments.vectors) break;\n"
-      "    const long long row = arguments.row_vectors == 0 ? 0 : at < 0xffffffffll ? (unsigned)at / "
-      "arguments.row_vectors : at / arguments.row_vectors;\n"
-      "    const long long column = (at - row * arguments.row_vectors) * kWidth;\n";
+  text += "  }\n";
+  text += kEachVector;
   for (size_t o = 0; o < outputs; ++o)
     text += fmt::format("    Vector<{}, kWidth> out{};\n", element_type(program.outputs[o].dtype), o);
   text += "#pragma unroll\n    for (int e = 0; e < kWidth; ++e) {\n";
