@@ -13,6 +13,7 @@
 #include "backend/cpu/kernels/gemm_epilogue.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "backend/cpu/kernels/program.h"
+#include "backend/implementation_list.h"
 #include "base/threads.h"
 #include "profile/event.h"
 
@@ -20,25 +21,18 @@ namespace epilogue {
 namespace cpu {
 namespace {
 
-template <OpClass kClass>
-bool serves_class(Op op) {
-  return op_row(op).op_class == kClass;
-}
-
-const char* never(const KernelCall&) { return nullptr; }
-
 constexpr std::array kImplementations{
     Implementation{"gemm_no_inner", serves_class<OpClass::gemm>, refuse_gemm_no_inner, run_gemm_no_inner},
     Implementation{"gemm_onednn", serves_class<OpClass::gemm>, refuse_gemm_onednn, run_gemm_onednn},
     Implementation{"gemm_reference", serves_class<OpClass::gemm>, refuse_gemm_reference, run_gemm_reference},
-    Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
-    Implementation{"fill", [](Op op) { return op == Op::fill_; }, never, run_fill},
-    Implementation{"copy", serves_class<OpClass::copy>, never, run_copy},
+    Implementation{"pointwise", serves_class<OpClass::pointwise>, never_refuses, run_pointwise},
+    Implementation{"fill", [](Op op) { return op == Op::fill_; }, never_refuses, run_fill},
+    Implementation{"copy", serves_class<OpClass::copy>, never_refuses, run_copy},
     Implementation{"gemm_post_ops", serves_class<OpClass::gemm>, refuse_gemm_post_ops, run_gemm_post_ops,
                    true},
     Implementation{"gemm_row_blocks", serves_class<OpClass::gemm>, refuse_gemm_row_blocks,
                    run_gemm_row_blocks, true},
-    Implementation{"program", serves_class<OpClass::fused>, never, run_program, true},
+    Implementation{"program", serves_class<OpClass::fused>, never_refuses, run_program, true},
 };
 
 int64_t bytes_touched(const KernelCall& call) {

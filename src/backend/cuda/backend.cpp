@@ -9,6 +9,7 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/launch_memo.h"
 #include "backend/cuda/program.h"
+#include "backend/implementation_list.h"
 #include "backend/module.h"
 #include "base/check.h"
 #include "profile/event.h"
@@ -16,21 +17,14 @@
 namespace epilogue::cuda {
 namespace {
 
-template <OpClass kClass>
-bool serves_class(Op op) {
-  return op_row(op).op_class == kClass;
-}
-
-const char* never(const KernelCall&) { return nullptr; }
-
 constexpr std::array kImplementations{
     Implementation{"gated_gemm_sm90", [](Op op) { return op == Op::gated_linear; }, refuse_gated_linear,
                    run_gated_linear},
     Implementation{"gemm_cublaslt", serves_class<OpClass::gemm>, refuse_gemm_cublaslt, run_gemm_cublaslt},
-    Implementation{"gemm_reference", serves_class<OpClass::gemm>, never, run_gemm_reference},
-    Implementation{"pointwise", serves_class<OpClass::pointwise>, never, run_pointwise},
-    Implementation{"fill", [](Op op) { return op == Op::fill_; }, never, run_fill},
-    Implementation{"copy", serves_class<OpClass::copy>, never, run_copy},
+    Implementation{"gemm_reference", serves_class<OpClass::gemm>, never_refuses, run_gemm_reference},
+    Implementation{"pointwise", serves_class<OpClass::pointwise>, never_refuses, run_pointwise},
+    Implementation{"fill", [](Op op) { return op == Op::fill_; }, never_refuses, run_fill},
+    Implementation{"copy", serves_class<OpClass::copy>, never_refuses, run_copy},
     Implementation{"gemm_cublaslt_epilogue", serves_class<OpClass::gemm>, refuse_gemm_cublaslt,
                    run_gemm_cublaslt, true},
     Implementation{"gemm_reference_epilogue", serves_class<OpClass::gemm>, refuse_reference_epilogue,
