@@ -1,6 +1,5 @@
 #include "backend/cuda/gemm_choices.h"
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,6 +9,8 @@
 
 #include <fmt/format.h>
 #include <sys/file.h>
+
+#include "base/file.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -30,21 +31,12 @@ std::string path_in(const std::string& folder, const std::string& origin) {
   return folder.empty() ? "" : fmt::format("{}/gemm_{:016x}.tsv", folder, hash(origin));
 }
 
-// Held by writers; a machine that crashes gives it back.
-class FileLock {
- public:
-  explicit FileLock(const std::string& path) : file_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
-    if (file_ >= 0) flock(file_, LOCK_EX);
-  }
-  ~FileLock() {
-    if (file_ >= 0) close(file_);
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int file_;
-};
+// Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
+FileDescriptor lock_file(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+  if (file) flock(file.get(), LOCK_EX);
+  return file;
+}
 
 }  // namespace
 
@@ -96,7 +88,7 @@ void GemmChoices::keep(const GemmKey& key, const GemmChoice& choice) {
   if (path_.empty()) return;
   std::error_code ignored;
   fs::create_directories(fs::path(path_).parent_path(), ignored);
-  const FileLock file_lock(path_ + ".lock");
+  const FileDescriptor file_lock = lock_file(path_ + ".lock");
   table_.merge(read_file());
   write_file(table_);
 }
