@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""The gated MLP on a GPU: ours beside PyTorch eager, torch.compile and Liger, in one run on one machine.
+"""The gated MLP on a GPU: ours beside PyTorch eager, torch.compile and Liger, in turns in one process.
 
-usage: cuda_vs_torch.py --program build/release/bin/epilogue [--shapes FILE] [--modes LIST] [--peers LIST] [--out FILE]
-Every time is the GPU's own: calls over layers and inputs that rotate past the L2 cache (as many sets as `epilogue bench`
-takes), captured in one CUDA graph, its replays timed by events, the median taken. `gemms` is F.linear over gate and up
-stacked, plus down, with no activation: G, the scale. `wall` is a call and its synchronisation.
+usage: cuda_vs_torch.py --library build/release/lib/liblayer_replays.so [--shapes FILE] [--modes LIST] [--peers LIST] [--out FILE]
+Every time is the GPU's own: calls over layers and inputs that rotate past the L2 cache, captured in one CUDA graph,
+its replays timed by events. A large GEMM runs at the card's power limit, so what ran before decides how fast the next
+one is: the candidates take turns, in another order every round, and the median over the rounds is shown. `gemms` is
+F.linear over gate and up stacked, plus down, with no activation: G, the scale. `wall` is a call and its synchronisation.
 """
 import argparse
+import ctypes
 import json
 import os
-import subprocess
+import random
+import statistics
 import sys
 import time
 
@@ -59,122 +62,161 @@ def gemms_forward(layer):
     return forward
 
 
-def between_events(batch, calls, seconds):
-    times, begin = [], time.perf_counter()
-    while len(times) < 7 or time.perf_counter() - begin < seconds:
-        start, end = torch.cuda.Event(True), torch.cuda.Event(True)
-        start.record()
+def between_events(batch, count):
+    start, end = torch.cuda.Event(True), torch.cuda.Event(True)
+    batch()  # the one before was another candidate's: not timed
+    start.record()
+    for _ in range(count):
         batch()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 1e3 / calls)
-    times.sort()
-    return times[len(times) // 2], times[0], times[int(0.95 * (len(times) - 1))]
-
-
-def measure(forwards, inputs, seconds):
-    start = time.perf_counter()
-    forwards[0](inputs[0])
+    end.record()
     torch.cuda.synchronize()
-    first = time.perf_counter() - start
+    return start.elapsed_time(end) * 1e3 / count
 
-    def each():
-        for forward, x in zip(forwards, inputs):
+
+def seconds_of(call):
+    begin = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+class TorchReplays:
+    def __init__(self, forwards, inputs, warm_seconds):
+        self.forwards, self.inputs = forwards, inputs
+        self.first_call_us = 1e6 * seconds_of(lambda: forwards[0](inputs[0]))
+        stream, begin = torch.cuda.Stream(), time.perf_counter()
+        with torch.cuda.stream(stream):
+            while time.perf_counter() - begin < warm_seconds:
+                self.each()
+                torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.each()
+
+    def each(self):
+        for forward, x in zip(self.forwards, self.inputs):
             forward(x)
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        begin = time.perf_counter()
-        while time.perf_counter() - begin < seconds:
-            each()
-            torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        each()
-    graph.replay()
-    median, least, p95 = between_events(graph.replay, len(forwards), seconds)
-    del graph
-    wall = []
-    for i in range(60):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        forwards[i % len(forwards)](inputs[i % len(forwards)])
-        torch.cuda.synchronize()
-        wall.append((time.perf_counter() - begin) * 1e6)
-    wall.sort()
-    return dict(median_us=median, min_us=least, p95_us=p95, wall_us=wall[len(wall) // 2], first_call_s=first)
+
+    def us(self, count):
+        return between_events(self.graph.replay, count) / len(self.forwards)
+
+    def wall_us(self, calls):
+        return 1e6 * statistics.median(
+            seconds_of(lambda: self.forwards[i % len(self.forwards)](self.inputs[i % len(self.forwards)]))
+            for i in range(calls))
 
 
-def measure_shape(m, dim, hidden, act, peers, seconds):
+class OurReplays:
+    library = None
+
+    @classmethod
+    def load(cls, path):
+        cls.library = ctypes.CDLL(path)
+        cls.library.layer_replays_make.restype = cls.library.layer_replays_error.restype = ctypes.c_void_p
+        for name in ("us", "wall_us", "first_call_us"):
+            getattr(cls.library, "layer_replays_" + name).restype = ctypes.c_double
+
+    def __init__(self, mode, act, m, dim, hidden, sets, warm_seconds):
+        sizes = [ctypes.c_int64(size) for size in (m, dim, hidden)]
+        handle = self.library.layer_replays_make(mode.encode(), act.encode(), *sizes, sets, ctypes.c_double(warm_seconds))
+        if not handle:
+            raise RuntimeError(ctypes.string_at(self.library.layer_replays_error()).decode())
+        self.handle = ctypes.c_void_p(handle)
+        self.first_call_us = self.library.layer_replays_first_call_us(self.handle)
+
+    def us(self, count):
+        return self.library.layer_replays_us(self.handle, count)
+
+    def wall_us(self, calls):
+        return self.library.layer_replays_wall_us(self.handle, calls)
+
+    def __del__(self):
+        self.library.layer_replays_free(self.handle)
+
+
+def in_turns(candidates, rounds, seconds):
+    """Times of each candidate, one from every round."""
+    counts = {name: max(1, round(seconds * 1e6 / (candidate.us(1) * candidate.sets))) for name, candidate in candidates.items()}
+    times = {name: [] for name in candidates}
+    order = list(candidates)
+    for _ in range(rounds):
+        random.shuffle(order)
+        for name in order:
+            times[name].append(candidates[name].us(counts[name]))
+    return times
+
+
+def measure_shape(m, dim, hidden, act, modes, peers, options):
     cache = torch.cuda.get_device_properties(0).L2_cache_size
     sets = int(min(max(2 * cache / (2 * (3 * dim * hidden + m * dim)) + 1, 2), 64))
     layers = [GatedMlp(dim, hidden, act).to("cuda", torch.bfloat16).eval() for _ in range(sets)]
     inputs = [torch.randn(m, dim, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
-    row = dict(m=m, dim=dim, hidden=hidden, act=act, rotated_sets=sets, peers={})
+    row = dict(m=m, dim=dim, hidden=hidden, act=act, rotated_sets=sets, times={})
+    candidates = {}
     with torch.inference_mode():
-        for peer in peers:
+        for name in peers + modes:
             torch._dynamo.reset()
             try:
-                forwards = {"eager": lambda: layers, "gemms": lambda: [gemms_forward(l) for l in layers],
-                            "liger": lambda: [liger_forward(l) for l in layers],
-                            "compile": lambda: [torch.compile(l) for l in layers]}[peer]()
-                row["peers"][peer] = measure(forwards, inputs, seconds)
-            except Exception as error:  # a peer that fails here is named, not left out
-                row["peers"][peer] = dict(error=repr(error)[:200])
+                if name in modes:
+                    candidate = OurReplays(name, act, m, dim, hidden, sets, options.warm)
+                else:
+                    forwards = {"torch_eager": lambda: layers, "gemms": lambda: [gemms_forward(l) for l in layers],
+                                "liger": lambda: [liger_forward(l) for l in layers],
+                                "torch_compile": lambda: [torch.compile(l) for l in layers]}[name]()
+                    candidate = TorchReplays(forwards, inputs, options.warm)
+                candidate.sets = sets
+                candidates[name] = candidate
+            except Exception as error:  # a candidate that fails here is named, not left out
+                row["times"][name] = dict(error=repr(error)[:200])
+        for name, times in in_turns(candidates, options.rounds, options.seconds).items():
+            times.sort()
+            row["times"][name] = dict(median_us=statistics.median(times), min_us=times[0], max_us=times[-1],
+                                      wall_us=candidates[name].wall_us(60), first_call_us=candidates[name].first_call_us)
     return row
 
 
 def ceilings():
     a, b = (torch.empty(1 << 31, dtype=torch.uint8, device="cuda") for _ in range(2))
-    copy = between_events(lambda: b.copy_(a), 1, 0.1)[0]
+    copy = statistics.median(between_events(lambda: b.copy_(a), 5) for _ in range(7))
     x, y = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    for _ in range(20):
-        x @ y
-    product = between_events(lambda: x @ y, 1, 0.3)[0]
+    product = statistics.median(between_events(lambda: x @ y, 20) for _ in range(15))
     return dict(copy_gbs=2 * (1 << 31) / copy / 1e3, gflops=2 * 8192**3 / product / 1e3)
 
 
-def ours(program, shapes, modes, seconds):
-    command = [program, "bench", "mlp", "--device", "cuda", "--dtype", "bf16", "--shapes", shapes, "--modes", modes,
-               "--min-time", str(seconds), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    return " ".join(["epilogue", *command[1:]]), json.loads(done.stdout)
-
-
-def ratio_table(rows, found, modes, peers):
-    lines = ["times in us; x: our time over the peer's, below 1 is quicker",
-             " ".join([f"{'shape':>22}", *(f"{p:>9}" for p in peers), *(f"{m:>9}" for m in modes),
-                       *(f"{m}/{p:<8}" for m in modes for p in peers)])]
+def ratio_table(rows, modes, peers):
+    versus = {"eager": "torch_eager", "tuned": "liger", "compiled": "torch_compile", "fused": "gemms"}
+    pairs = [(mode, versus[mode]) for mode in modes if versus[mode] in peers]
+    lines = ["times in us; a/b: our time over the peer's, below 1 is quicker",
+             " ".join([f"{'shape':>22}", *(f"{name:>13}" for name in peers + modes), *(f"{a}/{b}" for a, b in pairs)])]
     for row in rows:
-        key = (row["m"], row["dim"], row["hidden"])
-        mine = {r["mode"]: r["median_us"] for r in found["rows"] if (r["m"], r["dim"], r["hidden"]) == key}
-        theirs = {p: row["peers"][p].get("median_us", float("nan")) for p in peers}
-        lines.append(" ".join([f"{key[0]:>8},{key[1]:>5},{key[2]:>6} ", *(f"{theirs[p]:9.1f}" for p in peers),
-                               *(f"{mine.get(m, float('nan')):9.1f}" for m in modes),
-                               *(f"{mine.get(m, float('nan')) / theirs[p]:<{len(m) + 9}.3f}" for m in modes for p in peers)]))
+        us = lambda name: row["times"][name].get("median_us", float("nan"))
+        lines.append(" ".join([f"{row['m']:>8},{row['dim']:>5},{row['hidden']:>6} ", *(f"{us(name):13.1f}" for name in peers + modes),
+                               *(f"{us(a) / us(b):<{len(a) + len(b) + 1}.3f}" for a, b in pairs)]))
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True)
+    parser.add_argument("--library", required=True, help="liblayer_replays.so of a build")
     parser.add_argument("--shapes", default=os.path.join(os.path.dirname(__file__), "../shapes/hopper.txt"))
-    parser.add_argument("--modes", default="all")
-    parser.add_argument("--peers", default="eager,liger,compile,gemms")
-    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--modes", default="eager,tuned,compiled,fused")
+    parser.add_argument("--peers", default="torch_eager,liger,torch_compile,gemms")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.015, help="of one candidate in a round")
+    parser.add_argument("--warm", type=float, default=0.3, help="seconds of calls before a candidate's graph is captured")
     parser.add_argument("--out")
     options = parser.parse_args()
-    peers = options.peers.split(",")
-    command, found = ours(options.program, options.shapes, options.modes, options.seconds)
-    modes = list(dict.fromkeys(row["mode"] for row in found["rows"]))
+    modes, peers = ([name for name in names.split(",") if name] for names in (options.modes, options.peers))
+    OurReplays.load(options.library)
+    random.seed(1)
     limits = ceilings()
-    rows = [measure_shape(*shape, peers, options.seconds) for shape in read_shapes(options.shapes)]
-    print(ratio_table(rows, found, modes, peers))
+    rows = [measure_shape(*shape, modes, peers, options) for shape in read_shapes(options.shapes)]
+    print(ratio_table(rows, modes, peers))
     print(f"copy {limits['copy_gbs']:.0f} GB/s, bf16 8192^3 {limits['gflops'] / 1e3:.0f} TFLOP/s (PyTorch {torch.__version__})")
     if options.out:
+        command = " ".join([os.path.basename(sys.argv[0]), *(os.path.basename(word) for word in sys.argv[1:])])
         result = dict(date=time.strftime("%Y-%m-%d"), command=command, gpu=torch.cuda.get_device_name(0),
-                      torch=torch.__version__, ceilings=limits, peers=rows, ours=found)
+                      torch=torch.__version__, ceilings=limits, rounds=options.rounds, rows=rows)
         with open(options.out, "w") as file:
             json.dump(result, file, indent=1)
 
