@@ -6,6 +6,7 @@
 
 #include "backend/cpu/isa.h"
 #include "base/check.h"
+#include "devices.h"
 #include "epilogue/compile.h"
 #include "epilogue/kernels.h"
 #include "epilogue/profiler.h"
@@ -85,6 +86,23 @@ TEST_F(UseKernels, ThePackagesKernelsGiveTheBitsOfTunedModeInEveryVariant) {
         }
   }
   cpu::set_isa_cap("");
+}
+
+TEST_F(UseKernels, TheCudaKernelsGiveTheBitsOfTunedMode) {
+  if (const std::string why = why_not_here(kCuda); !why.empty()) GTEST_SKIP() << why;
+  add_geglu();
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const Act act : {Act::silu, Act::gelu, Act::gelu_tanh})
+      for (const int64_t rows : {1, 7, 600}) {
+        const TensorOptions options{dtype, kCuda};
+        nn::GatedMlp layer(24, 37, {.act = act, .mode = nn::Mode::tuned, .tensor = options, .seed = 3});
+        const Tensor x = randn({rows, 24}, 9, options);
+        for (int i = 0; i < 40; ++i) layer.forward(x);  // until the products' kernels are chosen
+        const Tensor built_in = layer.forward(x).to(kCpu);
+        use_kernels(layer, kGeglu);
+        EXPECT_TRUE(same_bits(layer.forward(x).to(kCpu), built_in))
+            << act_name(act) << " " << dtype_name(dtype);
+      }
 }
 
 TEST_F(UseKernels, TheSwapIsSeenAndUndone) {

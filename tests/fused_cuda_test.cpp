@@ -1,0 +1,102 @@
+// Mode fused on a GPU: random problems against f64, the same bits again, no memory beyond the hidden tensor.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "close.h"
+#include "devices.h"
+#include "epilogue/memory.h"
+#include "epilogue/nn.h"
+#include "epilogue/ops.h"
+
+namespace epilogue {
+namespace {
+
+class FusedCuda : public OnCuda {};
+
+// What the next result of these sizes is written over: numbers that spoil every sum they are left in.
+void poison(const Dims& sizes, DType dtype) {
+  full(sizes, std::numeric_limits<double>::quiet_NaN(), {dtype, kCuda});
+  synchronize(kCuda);
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(kCpu), y = b.to(kCpu);
+  return x.sizes() == y.sizes() && std::memcmp(x.data(), y.data(), x.nbytes()) == 0;
+}
+
+nn::GatedMlp in_f64(nn::GatedMlp& layer, const nn::MlpOptions& options, int64_t dim, int64_t hidden) {
+  nn::MlpOptions exact = options;
+  exact.mode = nn::Mode::eager;
+  exact.tensor.dtype = DType::f64;
+  nn::GatedMlp reference(dim, hidden, exact);
+  const auto from = layer.named_parameters(), to = reference.named_parameters();
+  for (size_t i = 0; i < from.size(); ++i) to[i].second->copy_(from[i].second->to(DType::f64));
+  return reference;
+}
+
+// Sizes lie around powers of two, so that all the kernels' forms are met, and are odd as often as not.
+TEST_F(FusedCuda, ThreeHundredRandomProblemsAreRightAndRepeatTheirBits) {
+  constexpr Act kActs[] = {Act::gelu_tanh, Act::gelu, Act::silu, Act::relu, Act::none};
+  std::mt19937 random(7);
+  const auto size = [&](int most) {
+    const double exponent = std::uniform_real_distribution<double>(0, std::log2(most))(random);
+    return static_cast<int64_t>(std::exp2(exponent));
+  };
+  for (int i = 0; i < 300; ++i) {
+    const int64_t m = i % 50 == 0 ? 20000 - static_cast<int64_t>(random() % 500) : size(4000);
+    // One in four has sizes that the fused kernels refuse.
+    const int unit = random() % 4 == 0 ? 1 : 8;
+    const int64_t dim = unit * size(768 / unit), hidden = unit * size(1024 / unit);
+    const nn::MlpOptions options{.act = kActs[random() % 5],
+                                 .bias = random() % 2 == 0,
+                                 .mode = nn::Mode::fused,
+                                 .tensor = {random() % 2 == 0 ? DType::bf16 : DType::f16, kCuda},
+                                 .seed = random()};
+    nn::GatedMlp layer(dim, hidden, options);
+    const nn::GatedMlp reference = in_f64(layer, options, dim, hidden);
+    const Tensor wide = randn({m, dim + 8}, random(), options.tensor);
+    const Tensor x = i % 3 == 0 ? wide.slice(1, 8, dim + 8) : wide.slice(1, 0, dim).contiguous();
+    const Tensor expected = reference.forward(x.to(DType::f64));
+    nn::GatedMlp eager = layer;
+    eager.mode = nn::Mode::eager;
+    // Twice what eager is off by, and a rounding of the result, since eager may be lucky in a small problem.
+    const double rounding = options.tensor.dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+    const double largest = max_error(expected, zeros(expected.sizes(), {DType::f64, kCuda}));
+    const double allowed = 2 * max_error(eager.forward(x), expected) + rounding * largest;
+    Tensor y;
+    for (int call = 0; call < 3; ++call) {
+      poison({m, hidden}, options.tensor.dtype);
+      poison({m, dim}, options.tensor.dtype);
+      y = layer.forward(x);
+      ASSERT_LE(max_error(y, expected), allowed)
+          << i << ": " << m << " " << dim << " " << hidden << " " << act_name(options.act) << " "
+          << dtype_name(options.tensor.dtype) << (options.bias ? " with biases" : "");
+    }
+    // The kernels are chosen by timing during the first calls; from then on the bits are the same.
+    for (int call = 0; call < 30; ++call) layer.forward(x);
+    y = layer.forward(x);
+    ASSERT_TRUE(same_bits(layer.forward(x), y)) << i << ": " << m << " " << dim << " " << hidden;
+  }
+}
+
+TEST_F(FusedCuda, NeedsTheHiddenTensorAndTheResultAlone) {
+  const TensorOptions tensor{DType::bf16, kCuda};
+  for (const int64_t m : {64, 1024, 8192}) {
+    const nn::GatedMlp layer(1024, 4096, {.mode = nn::Mode::fused, .tensor = tensor});
+    const Tensor x = randn({m, 1024}, 1, tensor);
+    for (int i = 0; i < 30; ++i) layer.forward(x);  // until the kernels are chosen
+    synchronize(kCuda);
+    const int64_t before = memory_stats(kCuda).allocated;
+    reset_peak_memory(kCuda);
+    const Tensor y = layer.forward(x);
+    constexpr int64_t kHiddenAndResult = (4096 + 1024) * 2;
+    EXPECT_LE(memory_stats(kCuda).peak_allocated - before, m * kHiddenAndResult) << m;
+  }
+}
+
+}  // namespace
+}  // namespace epilogue
