@@ -104,7 +104,8 @@ class Plan::Running {
   Tensor make(ValueId id) const {
     const Value& value = plan_.graph_.value(id);
     const int64_t at = plan_.buffers_.offsets[index(id)];
-    if (at < 0) return empty(value.sizes(), {value.dtype, value.device});
+    if (at < 0 || !workspace_.get())
+      return empty(value.sizes(), {value.dtype, value.device});  // or all are empty
     return Tensor::over(workspace_, value.dtype, value.layout.sizes, value.layout.strides,
                         at / static_cast<int64_t>(dtype_size(value.dtype)));
   }
