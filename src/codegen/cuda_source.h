@@ -10,25 +10,26 @@
 
 namespace epilogue::codegen {
 
-// The whole translation unit: two kernels, named as cuda_rows_kernel and cuda_strided_kernel say.
+// The whole translation unit: three kernels, named as the next three functions say.
 std::string cuda_source(const PointwiseProgram& program);
 
-// For operands whose rows lie side by side or are one element each: `vector_width` elements an access, takes
-// RowsArguments. Its name is the program's.
+// For operands whose rows lie side by side: `vector_width` elements an access, takes RowsArguments. Its name
+// is the program's.
 std::string cuda_rows_kernel(const PointwiseProgram& program);
+// The same for inputs some of which have one element for a whole row.
+std::string cuda_single_kernel(const PointwiseProgram& program);
 // For any strides: an element at a time, takes StridedArguments.
 std::string cuda_strided_kernel(const PointwiseProgram& program);
 
 inline constexpr int kCudaThreads = 256;
-int cuda_vector_width(const PointwiseProgram& program);        // elements
-int cuda_vectors_per_thread(const PointwiseProgram& program);  // of the rows kernel
+int cuda_vector_width(const PointwiseProgram& program);  // elements, of the rows kernels
 
 // What the kernels take, as the generated text declares it too. Operands: outputs, then the program's inputs.
 struct RowsArguments {
   char* operand[ProgramLoop::kMostOperands] = {};
   int64_t row[ProgramLoop::kMostOperands] = {};    // bytes from row to row
   int64_t inner[ProgramLoop::kMostOperands] = {};  // bytes from element to element: the element's size, or 0
-  int64_t vectors = 0;                             // in all rows
+  int64_t vectors = 0;                             // in all rows, below 2^32
   int64_t elements = 0;                            // of one row alone: beyond its vectors there is a tail
   uint32_t row_vectors = 0;                        // 0: one row
   uint32_t unused = 0;
@@ -41,8 +42,9 @@ struct StridedArguments {
   int64_t dims = 0;
 };
 
-// The arguments of the rows kernel; false when the operands' strides or addresses are not such.
+// The arguments of the two rows kernels; false when the operands' strides or addresses are not such.
 bool rows_arguments(const PointwiseProgram& program, const ProgramLoop& loop, RowsArguments& arguments);
+bool has_single(const PointwiseProgram& program, const RowsArguments& arguments);  // which of the two
 StridedArguments strided_arguments(const ProgramLoop& loop);
 
 }  // namespace epilogue::codegen

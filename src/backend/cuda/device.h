@@ -42,6 +42,28 @@ struct LaunchOn {
   bool overlap;
 };
 
+// A launch of blocks side by side, as the runtime takes it.
+class LaunchConfig {
+ public:
+  LaunchConfig(int64_t blocks, int threads, LaunchOn on)
+      : overlap_{.id = cudaLaunchAttributeProgrammaticStreamSerialization},
+        config_{.gridDim = dim3(static_cast<unsigned>(blocks)),
+                .blockDim = dim3(static_cast<unsigned>(threads)),
+                .dynamicSmemBytes = 0,
+                .stream = on.stream,
+                .attrs = &overlap_,
+                .numAttrs = on.overlap ? 1U : 0U} {
+    overlap_.val.programmaticStreamSerializationAllowed = 1;
+  }
+  LaunchConfig(const LaunchConfig&) = delete;
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+  const cudaLaunchConfig_t* get() const { return &config_; }
+
+ private:
+  cudaLaunchAttribute overlap_;
+  cudaLaunchConfig_t config_;
+};
+
 class CudaDevice {
  public:
   explicit CudaDevice(int index);

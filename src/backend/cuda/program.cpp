@@ -22,7 +22,7 @@ namespace epilogue::cuda {
 namespace {
 
 struct Kernels {
-  cudaKernel_t rows = nullptr, strided = nullptr;
+  cudaKernel_t rows = nullptr, single = nullptr, strided = nullptr;
 };
 
 // Loaded code stays for the life of the process: a call may be under way, or a recorded graph may hold it.
@@ -59,15 +59,16 @@ Kernels load(const PointwiseProgram& program, int device) {
   EP_CUDA(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
   Kernels kernels;
   EP_CUDA(cudaLibraryGetKernel(&kernels.rows, library, codegen::cuda_rows_kernel(program).c_str()));
+  EP_CUDA(cudaLibraryGetKernel(&kernels.single, library, codegen::cuda_single_kernel(program).c_str()));
   EP_CUDA(cudaLibraryGetKernel(&kernels.strided, library, codegen::cuda_strided_kernel(program).c_str()));
   return kernels;
 }
 
 template <class Arguments>
-void launch(cudaKernel_t kernel, int64_t blocks, Arguments& arguments, cudaStream_t stream) {
+void launch(cudaKernel_t kernel, int64_t blocks, Arguments& arguments, LaunchOn on) {
   void* parameters[] = {&arguments};
-  EP_CUDA(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(blocks)),
-                           dim3(codegen::kCudaThreads), parameters, 0, stream));
+  LaunchConfig config(blocks, codegen::kCudaThreads, on);
+  EP_CUDA(cudaLaunchKernelExC(config.get(), reinterpret_cast<const void*>(kernel), parameters));
 }
 
 }  // namespace
@@ -94,12 +95,13 @@ KernelRan run_program(const KernelCall& call) {
   const ProgramLoop loop = ProgramLoop::over(*call.program, call.outputs, call.inputs);
   codegen::RowsArguments rows;
   if (codegen::rows_arguments(*call.program, loop, rows)) {
-    const int64_t each = int64_t{codegen::kCudaThreads} * codegen::cuda_vectors_per_thread(*call.program);
-    launch(kernels.rows, std::max<int64_t>((rows.vectors + each - 1) / each, 1), rows, device.stream());
+    launch(codegen::has_single(*call.program, rows) ? kernels.single : kernels.rows,
+           std::max<int64_t>((rows.vectors + codegen::kCudaThreads - 1) / codegen::kCudaThreads, 1), rows,
+           device.launch_on());
   } else {
     codegen::StridedArguments strided = codegen::strided_arguments(loop);
     const int64_t blocks = (strided.elements + codegen::kCudaThreads - 1) / codegen::kCudaThreads;
-    launch(kernels.strided, std::min<int64_t>(blocks, 1 << 16), strided, device.stream());
+    launch(kernels.strided, std::min<int64_t>(blocks, 1 << 16), strided, device.launch_on());
   }
   return {call.program->name};
 }
