@@ -49,6 +49,9 @@ class StepFinder {
 
   std::vector<Step> find() {
     if (steps_.empty()) return {};
+    started_.resize(trace_.events.size());
+    for (const uint32_t launch : launches_)
+      if (launch != kNoEvent) ++started_[launch];
     for (size_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (size_t s = 0; s < steps_.size(); ++s) {
       Step& step = steps_[s];
@@ -68,9 +71,7 @@ class StepFinder {
       const bool tied = launches_[i] != kNoEvent;
       Measured* at = step_at(tied ? trace_.events[launches_[i]].start_ns : event.start_ns);
       if (!at) return;
-      const bool graph = event.kind == EventKind::kernel && event.detail != kNoDetail &&
-                         trace_.launches[event.detail].graph != 0;
-      at->untied |= !tied || graph;
+      at->untied |= !tied || (is_of_graph(event) && started_[launches_[i]] > 1);
       if (!tied) return;
       at->device.add(event.start_ns, event.end_ns());
       if (event.kind == EventKind::kernel) ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
@@ -85,6 +86,11 @@ class StepFinder {
       at->host.add(event.start_ns, event.end_ns());
       if (is_sync_[event.name]) at->sync.add(event.start_ns, event.end_ns());
     }
+  }
+
+  bool is_of_graph(const Event& event) const {
+    return event.kind == EventKind::kernel && event.detail != kNoDetail &&
+           trace_.launches[event.detail].graph != 0;
   }
 
   Measured* step_at(int64_t ns) {
@@ -105,6 +111,7 @@ class StepFinder {
   std::vector<Step> steps_;
   std::vector<Measured> measured_;  // by step
   std::vector<uint8_t> is_sync_;    // by name
+  std::vector<uint32_t> started_;   // by event: how much device work it launched
   StepSearch search_{steps_};
   bool has_device_ = false;
 };
