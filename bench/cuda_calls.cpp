@@ -1,6 +1,6 @@
 // What a call costs its caller on a GPU: the first one, new batch sizes, a synchronised call, one replayed as
-// a graph, one that is profiled. Prints a table, or JSON with --json. bench/peers/torch_calls.py is PyTorch's
-// side.
+// a graph, one that is profiled. Prints a table, or JSON with --json; `cuda_calls build` measures only how
+// soon a generated kernel is ready. bench/peers/torch_calls.py is PyTorch's side.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "epilogue/compile.h"
 #include "epilogue/device.h"
 #include "epilogue/nn.h"
 #include "epilogue/profiler.h"
@@ -61,7 +62,7 @@ void measure_walls(nn::Mode mode, std::vector<Result>& results) {
   {
     Profiler profiler;
     profiler.start();
-    for (int i = 0; i < 20; ++i) call();
+    for (int i = 0; i < 100; ++i) call();
     results.push_back({prefix + " profiled over before", median_us(call, 100) / before});
     profiler.stop();
     results.push_back({prefix + " dropped records", static_cast<double>(profiler.dropped())});
@@ -90,6 +91,22 @@ void measure_new_sizes(nn::Mode mode, std::vector<Result>& results) {
     slowest = std::max(slowest, call(x));
   }
   results.push_back({prefix + " slowest of 64 sizes ms", slowest / 1e3});
+}
+
+// From the first call of a compiled function to its generated kernel's being ready, this process's first of
+// all.
+void measure_build(std::vector<Result>& results) {
+  const CompiledFunction function =
+      compile([](std::span<const Tensor> in) { return std::vector{mul(gelu(in[0]), in[1])}; });
+  const std::vector<Tensor> in{randn({8192, 3072}, 1, kOptions), randn({8192, 3072}, 2, kOptions)};
+  mul(gelu(in[0]), in[1]);
+  synchronize(kDevice);
+  const double called = us_of([&] {
+    function(in);
+    synchronize(kDevice);
+  });
+  results.push_back({"compile: first call ms", called / 1e3});
+  results.push_back({"compile: ready after ms", (called + us_of([&] { function.wait_ready(); })) / 1e3});
 }
 
 // A large product's time by the profiler beside that by events.
@@ -138,6 +155,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Result> results;
+  measure_build(results);
+  if (argc > 1 && std::strcmp(argv[1], "build") == 0) {
+    std::printf("%s %.2f\n", results.back().name.c_str(), results.back().value);
+    return 0;
+  }
   for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
   for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
   compare_clocks(results);

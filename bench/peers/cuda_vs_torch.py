@@ -112,13 +112,14 @@ class OurReplays:
     @classmethod
     def load(cls, path):
         cls.library = ctypes.CDLL(path)
-        cls.library.layer_replays_make.restype = cls.library.layer_replays_error.restype = ctypes.c_void_p
+        for name in ("make", "make_pointwise", "error"):
+            getattr(cls.library, "layer_replays_" + name).restype = ctypes.c_void_p
         for name in ("us", "wall_us", "first_call_us"):
             getattr(cls.library, "layer_replays_" + name).restype = ctypes.c_double
 
-    def __init__(self, mode, act, m, dim, hidden, sets, warm_seconds):
-        sizes = [ctypes.c_int64(size) for size in (m, dim, hidden)]
-        handle = self.library.layer_replays_make(mode.encode(), act.encode(), *sizes, sets, ctypes.c_double(warm_seconds))
+    def __init__(self, make, words, sizes, sets, warm_seconds):
+        handle = getattr(self.library, "layer_replays_" + make)(
+            *(word.encode() for word in words), *map(ctypes.c_int64, sizes), sets, ctypes.c_double(warm_seconds))
         if not handle:
             raise RuntimeError(ctypes.string_at(self.library.layer_replays_error()).decode())
         self.handle = ctypes.c_void_p(handle)
@@ -158,7 +159,7 @@ def measure_shape(m, dim, hidden, act, modes, peers, options):
             torch._dynamo.reset()
             try:
                 if name in modes:
-                    candidate = OurReplays(name, act, m, dim, hidden, sets, options.warm)
+                    candidate = OurReplays("make", (name, act), (m, dim, hidden), sets, options.warm)
                 else:
                     forwards = {"torch_eager": lambda: layers, "gemms": lambda: [gemms_forward(l) for l in layers],
                                 "liger": lambda: [liger_forward(l) for l in layers],
@@ -173,6 +174,23 @@ def measure_shape(m, dim, hidden, act, modes, peers, options):
             row["times"][name] = dict(median_us=statistics.median(times), min_us=times[0], max_us=times[-1],
                                       wall_us=candidates[name].wall_us(60), first_call_us=candidates[name].first_call_us)
     return row
+
+
+def measure_pointwise(m, n, options):
+    """gelu_tanh(gate) * up alone: Inductor's kernel, Liger's, ours written by hand and ours generated."""
+    from liger_kernel.ops.geglu import LigerGELUMulFunction
+    sets = 4
+    inputs = [[torch.randn(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(2)] for _ in range(sets)]
+    theirs = {"torch_compile": torch.compile(lambda pair: F.gelu(pair[0], approximate="tanh") * pair[1]),
+              "liger": lambda pair: LigerGELUMulFunction.apply(*pair)}
+    with torch.inference_mode():
+        candidates = {name: TorchReplays([call] * sets, inputs, options.warm) for name, call in theirs.items()}
+        for mode in ("tuned", "compiled"):
+            candidates[mode] = OurReplays("make_pointwise", (mode,), (m, n), sets, options.warm)
+        for candidate in candidates.values():
+            candidate.sets = sets
+        times = in_turns(candidates, options.rounds, options.seconds)
+    return dict(m=m, n=n, times={name: dict(median_us=statistics.median(us), min_us=min(us), max_us=max(us)) for name, us in times.items()})
 
 
 def ceilings():
@@ -212,11 +230,14 @@ def main():
     limits = ceilings()
     rows = [measure_shape(*shape, modes, peers, options) for shape in read_shapes(options.shapes)]
     print(ratio_table(rows, modes, peers))
+    pointwise = measure_pointwise(8192, 3072, options) if "liger" in peers else None
+    if pointwise:
+        print("gelu_tanh(gate) * up, 8192x3072:", ", ".join(f"{name} {us['median_us']:.2f}" for name, us in pointwise["times"].items()))
     print(f"copy {limits['copy_gbs']:.0f} GB/s, bf16 8192^3 {limits['gflops'] / 1e3:.0f} TFLOP/s (PyTorch {torch.__version__})")
     if options.out:
         command = " ".join([os.path.basename(sys.argv[0]), *(os.path.basename(word) for word in sys.argv[1:])])
         result = dict(date=time.strftime("%Y-%m-%d"), command=command, gpu=torch.cuda.get_device_name(0),
-                      torch=torch.__version__, ceilings=limits, rounds=options.rounds, rows=rows)
+                      torch=torch.__version__, ceilings=limits, rounds=options.rounds, rows=rows, pointwise=pointwise)
         with open(options.out, "w") as file:
             json.dump(result, file, indent=1)
 

@@ -2,11 +2,13 @@
 // graphs that replay the layer. bench/peers/cuda_vs_torch.py loads it.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "epilogue/compile.h"
 #include "epilogue/device.h"
 #include "epilogue/nn.h"
 
@@ -21,17 +23,28 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// As many layers, with an input each, as the caller takes of its own to rotate past the cache.
+// One call for each of the sets that the caller rotates past the cache, and the graph of them all.
 struct Replays {
-  std::vector<std::unique_ptr<nn::GatedMlp>> layers;
-  std::vector<Tensor> inputs;
+  std::vector<std::function<Tensor()>> calls;
   std::optional<Graph> graph;
   Event from{kDevice}, to{kDevice};
   double first_call_us = 0;
 
-  Tensor call(size_t i) const { return layers[i]->forward(inputs[i]); }
   void each() const {
-    for (size_t i = 0; i < layers.size(); ++i) call(i);
+    for (const auto& call : calls) call();
+  }
+  // Calls until what is timed and built in the background has settled, then records the graph.
+  void settle(double seconds) {
+    synchronize(kDevice);
+    const auto begin = Clock::now();
+    calls[0]();
+    synchronize(kDevice);
+    first_call_us = us_since(begin);
+    do {
+      each();
+      synchronize(kDevice);
+    } while (us_since(begin) < seconds * 1e6);
+    graph.emplace(Graph::capture(kDevice, [this] { each(); }));
   }
 };
 
@@ -53,7 +66,7 @@ extern "C" {
 
 const char* layer_replays_error() { return why.c_str(); }
 
-// Makes the layers, calls them until what is timed and built in the background is settled, records the graph.
+// The layer, in one of its modes.
 void* layer_replays_make(const char* mode, const char* act, int64_t m, int64_t dim, int64_t hidden, int sets,
                          double warm_seconds) {
   return guarded([&]() -> void* {
@@ -61,22 +74,33 @@ void* layer_replays_make(const char* mode, const char* act, int64_t m, int64_t d
     const TensorOptions options{DType::bf16, kDevice};
     for (int i = 0; i < sets; ++i) {
       const uint64_t seed = 10 * static_cast<uint64_t>(i) + 1;
-      made->layers.push_back(std::make_unique<nn::GatedMlp>(
-          dim, hidden,
-          nn::MlpOptions{
-              .act = act_from_name(act), .mode = nn::mode_from_name(mode), .tensor = options, .seed = seed}));
-      made->inputs.push_back(randn({m, dim}, seed + 5, options));
+      const nn::MlpOptions mlp{
+          .act = act_from_name(act), .mode = nn::mode_from_name(mode), .tensor = options, .seed = seed};
+      made->calls.push_back([layer = std::make_shared<nn::GatedMlp>(dim, hidden, mlp),
+                             x = randn({m, dim}, seed + 5, options)] { return layer->forward(x); });
     }
-    synchronize(kDevice);
-    const auto begin = Clock::now();
-    made->call(0);
-    synchronize(kDevice);
-    made->first_call_us = us_since(begin);
-    do {
-      made->each();
-      synchronize(kDevice);
-    } while (us_since(begin) < warm_seconds * 1e6);
-    made->graph.emplace(Graph::capture(kDevice, [&] { made->each(); }));
+    made->settle(warm_seconds);
+    return made.release();
+  });
+}
+
+// gelu_tanh(gate) * up alone, of [m, n]: what the compiler makes of the two ops (`compiled`), or the kernel
+// of mode tuned.
+void* layer_replays_make_pointwise(const char* mode, int64_t m, int64_t n, int sets, double warm_seconds) {
+  return guarded([&]() -> void* {
+    auto made = std::make_unique<Replays>();
+    const bool compiled = nn::mode_from_name(mode) == nn::Mode::compiled;
+    const CompiledFunction function =
+        compile([](std::span<const Tensor> in) { return std::vector{mul(gelu(in[0]), in[1])}; });
+    for (int i = 0; i < sets; ++i) {
+      const std::vector<Tensor> in{randn({m, n}, 2 * static_cast<uint64_t>(i), {DType::bf16, kDevice}),
+                                   randn({m, n}, 2 * static_cast<uint64_t>(i) + 1, {DType::bf16, kDevice})};
+      made->calls.push_back(
+          [=] { return compiled ? function(in).front() : activation_mul(in[0], in[1], Act::gelu_tanh); });
+    }
+    made->calls[0]();
+    function.wait_ready();
+    made->settle(warm_seconds);
     return made.release();
   });
 }
@@ -90,7 +114,7 @@ double layer_replays_us(void* handle, int count) {
     for (int i = 0; i < count; ++i) replays.graph->replay();
     replays.to.record();
     replays.to.synchronize();
-    return replays.from.elapsed_us(replays.to) / count / static_cast<double>(replays.layers.size());
+    return replays.from.elapsed_us(replays.to) / count / static_cast<double>(replays.calls.size());
   });
 }
 
@@ -101,7 +125,7 @@ double layer_replays_wall_us(void* handle, int calls) {
     std::vector<double> us;
     for (int i = 0; i < calls; ++i) {
       const auto start = Clock::now();
-      replays.call(static_cast<size_t>(i) % replays.layers.size());
+      replays.calls[static_cast<size_t>(i) % replays.calls.size()]();
       synchronize(kDevice);
       us.push_back(us_since(start));
     }
