@@ -162,7 +162,7 @@ KernelRan run_gemm_row_blocks(const KernelCall& call) {
     threads == 1 ? program.run_here(loop) : static_cast<void>(program.run(loop));
     return name;
   };
-  const int threads = thread_count();
+  const int threads = threads_for(product);
   const int64_t share = (product.m + threads - 1) / threads;
   const char* name = nullptr;
   int used = threads;
@@ -170,7 +170,8 @@ KernelRan run_gemm_row_blocks(const KernelCall& call) {
     name = run_rows(0, product.m, threads);
   } else {
     const int64_t block = std::min(kBlockRows, (share + 15) / 16 * 16);
-    used = parallel_for((product.m + block - 1) / block, 1, [&](int64_t first, int64_t last) {
+    const int64_t blocks = (product.m + block - 1) / block;
+    used = parallel_for(blocks, threads == 1 ? blocks : 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const char* ran = run_rows(i * block, std::min((i + 1) * block, product.m), 1);
         if (i == 0) name = ran;

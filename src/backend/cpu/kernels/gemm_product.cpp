@@ -173,9 +173,12 @@ const char* multiply_rows(const Product& product, int64_t begin, int64_t end, in
   return matmul.name();
 }
 
+int threads_for(const Product& product) {
+  return omp_in_parallel() || 2 * product.m * product.n * product.k < kOneThreadFlops ? 1 : thread_count();
+}
+
 KernelRan multiply_product(const Product& product) {
-  const int64_t flops = 2 * product.m * product.n * product.k;
-  const int threads = omp_in_parallel() || flops < kOneThreadFlops ? 1 : thread_count();
+  const int threads = threads_for(product);
   if (threads == 1 && product.m <= kBlockRows) return {multiply_rows(product, 0, product.m, 1), 1};
   if (product.m < (product.converts() ? kOneCallRowsThroughF32 : kOneCallRows))
     return {multiply_rows(product, 0, product.m, threads), threads};

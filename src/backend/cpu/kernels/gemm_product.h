@@ -53,6 +53,9 @@ struct RowsTarget {
 const char* multiply_rows(const Product& product, int64_t begin, int64_t end, int threads,
                           RowsTarget target = {});
 
+// How many threads it deserves: one where the work is too little to wake a second.
+int threads_for(const Product& product);
+
 // All rows, on as many threads and in such blocks as are quickest.
 KernelRan multiply_product(const Product& product);
 
