@@ -123,13 +123,13 @@ bool explain_ours(std::string_view name, NameBuilder& out) {
   const Words words = split_words(name);
   if (explain_compiled(name, out) || explain_copy_or_fill(words, out)) return true;
   const std::string_view provider = words[0];
-  const bool onednn = provider == "onednn", pointwise = provider == "pointwise";
-  if ((provider != "epilogue" && !onednn && !pointwise) || words.size() < 3) return false;
+  const bool onednn = provider == "onednn", pointwise = provider == "pointwise", panel = provider == "panel";
+  if ((provider != "epilogue" && !onednn && !pointwise && !panel) || words.size() < 3) return false;
   if (std::ranges::none_of(words, is_type)) return false;
   out.family(onednn ? "Intel" : "Epilogue",
-             onednn      ? "onednn"
-             : pointwise ? "epilogue-cpu"
-                         : "epilogue-cuda",
+             onednn               ? "onednn"
+             : pointwise || panel ? "epilogue-cpu"
+                                  : "epilogue-cuda",
              provider);
   explain_words(std::span(words).subspan(1), out);
   if (pointwise) out.stated(NameField::op, "pointwise", provider);

@@ -23,11 +23,14 @@ namespace {
 
 constexpr std::array kImplementations{
     Implementation{"gemm_no_inner", serves_class<OpClass::gemm>, refuse_gemm_no_inner, run_gemm_no_inner},
+    Implementation{"gemm_panels", serves_class<OpClass::gemm>, refuse_gemm_panels, run_gemm_panels},
     Implementation{"gemm_onednn", serves_class<OpClass::gemm>, refuse_gemm_onednn, run_gemm_onednn},
     Implementation{"gemm_reference", serves_class<OpClass::gemm>, refuse_gemm_reference, run_gemm_reference},
     Implementation{"pointwise", serves_class<OpClass::pointwise>, never_refuses, run_pointwise},
     Implementation{"fill", [](Op op) { return op == Op::fill_; }, never_refuses, run_fill},
     Implementation{"copy", serves_class<OpClass::copy>, never_refuses, run_copy},
+    Implementation{"gemm_panel_blocks", serves_class<OpClass::gemm>, refuse_gemm_panel_blocks,
+                   run_gemm_panel_blocks, true},
     Implementation{"gemm_post_ops", serves_class<OpClass::gemm>, refuse_gemm_post_ops, run_gemm_post_ops,
                    true},
     Implementation{"gemm_row_blocks", serves_class<OpClass::gemm>, refuse_gemm_row_blocks,

@@ -1,6 +1,9 @@
 #include "backend/cpu/gemm_problem.h"
 
-#include "base/env.h"
+#include <omp.h>
+
+#include "backend/cpu/packed_weight.h"
+#include "base/threads.h"
 
 namespace epilogue::cpu {
 namespace {
@@ -13,7 +16,6 @@ const void* at(const Tensor& tensor, int64_t elements) {
 }  // namespace
 
 GemmProblem gemm_problem(const KernelCall& call, int64_t batch) {
-  static const bool pack = env_flag(EnvVar::pack_weights, true);
   const Tensor& a = call.inputs[call.op == Op::addmm ? 1 : 0];
   const Tensor& b = call.inputs[call.op == Op::addmm ? 2 : 1];
   const int64_t a_batch = call.op == Op::bmm ? batch * a.stride(0) : 0;
@@ -25,7 +27,7 @@ GemmProblem gemm_problem(const KernelCall& call, int64_t batch) {
   problem.b = at(b, b_batch);
   problem.b_row = b.stride(-2);
   problem.b_column = b.stride(-1);
-  if (pack && call.op != Op::bmm && b.is_parameter()) problem.weight = &b;
+  if (packs_weights() && call.op != Op::bmm && b.is_parameter()) problem.weight = &b;
   if (call.op == Op::addmm) {
     const Tensor& bias = call.inputs[0];
     problem.bias = bias.data();
@@ -35,6 +37,11 @@ GemmProblem gemm_problem(const KernelCall& call, int64_t batch) {
   const int64_t offset = batch * problem.m * problem.n * static_cast<int64_t>(dtype_size(problem.dtype));
   problem.c = static_cast<std::byte*>(const_cast<void*>(call.output.data())) + offset;
   return problem;
+}
+
+int threads_for(int64_t flops) {
+  constexpr int64_t kOneThread = 1 << 20;  // below, waking a second thread costs more than it saves
+  return omp_in_parallel() || flops < kOneThread ? 1 : thread_count();
 }
 
 }  // namespace epilogue::cpu

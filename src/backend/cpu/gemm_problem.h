@@ -22,4 +22,8 @@ struct GemmProblem {
 // `batch` selects the matrices of a bmm.
 GemmProblem gemm_problem(const KernelCall& call, int64_t batch = 0);
 
+// The threads that so many operations deserve: one where that is too little to wake a second, or inside a
+// parallel_for.
+int threads_for(int64_t flops);
+
 }  // namespace epilogue::cpu

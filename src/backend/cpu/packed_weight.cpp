@@ -5,7 +5,9 @@
 
 #include "backend/cpu/allocator.h"
 #include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/panel_product.h"
 #include "backend/cpu/onednn.h"
+#include "base/env.h"
 #include "tensor/storage.h"
 
 namespace epilogue::cpu {
@@ -15,17 +17,34 @@ std::mutex cost_mutex;
 PackingCost cost;
 
 // One storage may hold several weights (gate and up stacked), so the view is part of the key.
-DerivedKey derived_key(const Tensor& weight, DType compute) {
-  return {static_cast<int64_t>(compute),
-          weight.offset(),
-          weight.size(0),
-          weight.size(1),
-          weight.stride(0),
-          weight.stride(1)};
+DerivedKey derived_key(const WeightView& weight, int64_t form) {
+  return {form, weight.tensor->offset(), weight.n, weight.k, weight.n_stride, weight.k_stride};
 }
 
-std::shared_ptr<const PackedWeight> make_packed(const GemmProblem& problem, DType compute, int32_t layout) {
-  auto packed = std::make_shared<PackedWeight>(layout, packed_bytes(layout));
+// What `make` gives for the weight's present contents, at the cost of its first use.
+template <class Make>
+std::shared_ptr<const PackedWeight> packed_once(const WeightView& weight, int64_t form, const Make& make) {
+  Storage& storage = *weight.tensor->storage();
+  const DerivedKey key = derived_key(weight, form);
+  if (auto found = storage.find_derived(key)) return std::static_pointer_cast<const PackedWeight>(found);
+  const auto start = std::chrono::steady_clock::now();
+  const uint64_t version = storage.version.load(std::memory_order_acquire);
+  const std::shared_ptr<const PackedWeight> packed = make();
+  if (!packed) return nullptr;
+  storage.keep_derived(key, version,
+                       packed);  // a second thread that packed meanwhile finds its own copy dropped
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const std::lock_guard lock(cost_mutex);
+  ++cost.weights;
+  cost.bytes += static_cast<int64_t>(packed->storage.get()->bytes);
+  cost.seconds += took.count();
+  return packed;
+}
+
+std::shared_ptr<const PackedWeight> make_packed(const GemmProblem& problem, DType compute) {
+  const int32_t layout = packed_layout_for(problem.n, problem.k, compute);
+  if (layout < 0) return nullptr;
+  auto packed = std::make_shared<PackedWeight>(packed_bytes(layout), layout);
   if (problem.dtype == compute) {
     pack(layout, problem.b, problem.b_row, problem.b_column, packed->storage.get()->data);
     return packed;
@@ -44,7 +63,7 @@ std::shared_ptr<const PackedWeight> make_packed(const GemmProblem& problem, DTyp
 
 }  // namespace
 
-PackedWeight::PackedWeight(int32_t layout_id, size_t bytes)
+PackedWeight::PackedWeight(size_t bytes, int32_t layout_id)
     : layout(layout_id), storage(Allocator::instance().allocate(bytes)) {
   Allocator::instance().count_packed_weight(static_cast<int64_t>(bytes));
 }
@@ -54,22 +73,30 @@ PackedWeight::~PackedWeight() {
 }
 
 std::shared_ptr<const PackedWeight> packed_weight(const GemmProblem& problem, DType compute) {
-  Storage& storage = *problem.weight->storage();
-  const DerivedKey key = derived_key(*problem.weight, compute);
-  if (auto found = storage.find_derived(key)) return std::static_pointer_cast<const PackedWeight>(found);
-  const int32_t layout = packed_layout_for(problem.n, problem.k, compute);
-  if (layout < 0) return nullptr;
-  const auto start = std::chrono::steady_clock::now();
-  const uint64_t version = storage.version.load(std::memory_order_acquire);
-  auto packed = make_packed(problem, compute, layout);
-  storage.keep_derived(key, version,
-                       packed);  // a second thread that packed meanwhile finds its own copy dropped
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  const std::lock_guard lock(cost_mutex);
-  ++cost.weights;
-  cost.bytes += static_cast<int64_t>(packed->storage.get()->bytes);
-  cost.seconds += took.count();
-  return packed;
+  const WeightView view{problem.weight, problem.n, problem.k, problem.b_column, problem.b_row};
+  return packed_once(view, static_cast<int64_t>(compute), [&] { return make_packed(problem, compute); });
+}
+
+std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight) {
+  const DType dtype = weight.tensor->dtype();
+  const int64_t form = panel_shape().columns << 8 | static_cast<int64_t>(dtype);
+  return packed_once(weight, form, [&] {
+    const auto bytes = static_cast<size_t>(panel_elements(weight.n, weight.k)) * dtype_size(dtype);
+    auto packed = std::make_shared<PackedWeight>(bytes);
+    pack_panels({.data = weight.tensor->data(),
+                 .n = weight.n,
+                 .k = weight.k,
+                 .n_stride = weight.n_stride,
+                 .k_stride = weight.k_stride,
+                 .element_size = static_cast<int>(dtype_size(dtype))},
+                packed->storage.get()->data);
+    return packed;
+  });
+}
+
+bool packs_weights() {
+  static const bool packs = env_flag(EnvVar::pack_weights, true);
+  return packs;
 }
 
 PackingCost packing_cost() {

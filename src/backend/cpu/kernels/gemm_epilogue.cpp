@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/allocator.h"
+#include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/gemm_panels.h"
 #include "backend/cpu/kernels/gemm_product.h"
 #include "backend/cpu/kernels/program.h"
 #include "base/check.h"
@@ -72,10 +74,11 @@ const char* name_with_epilogue(const char* product, const PointwiseProgram& prog
   return intern(name);
 }
 
-// The products alone; without the program the call is an ordinary one.
-GemmProblem problem_of(const KernelCall& call) {
-  return gemm_problem({call.op, call.attrs, call.inputs.first(own_inputs(call.op)), call.output});
+// Without its program the call is an ordinary one.
+KernelCall product_alone(const KernelCall& call) {
+  return {call.op, call.attrs, call.inputs.first(own_inputs(call.op)), call.output};
 }
+GemmProblem problem_of(const KernelCall& call) { return gemm_problem(product_alone(call)); }
 
 // Rows [begin, end) of every operand of the program; the product's rows are at `block`, in `dtype`.
 ProgramLoop rows_loop(const KernelCall& call, int64_t begin, int64_t end, std::byte* block, DType dtype,
@@ -116,11 +119,43 @@ PointwiseProgram reading_wide(const PointwiseProgram& program, DType compute) {
   return wide;
 }
 
-constexpr int64_t kBlockRows = 256;
-constexpr int64_t kFewRows =
-    32;  // a thread with fewer would multiply badly: then all threads share one product
+constexpr int64_t kOneDnnBlockRows = 256;
 
 }  // namespace
+
+const char* refuse_gemm_panel_blocks(const KernelCall& call) {
+  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  return refuse_gemm_panels(product_alone(call));
+}
+
+KernelRan run_gemm_panel_blocks(const KernelCall& call) {
+  const PanelGemm gemm(product_alone(call));
+  const PointwiseProgram wide = reading_wide(*call.program, DType::f32);
+  const TileProgram program(wide);
+  for (Tensor& output : call.outputs) output.mutable_data();  // raises the version
+  const auto loop = [&](Span rows, const Rows& block) {
+    return rows_loop(call, rows.begin, rows.end, reinterpret_cast<std::byte*>(block.data), DType::f32,
+                     block.stride);
+  };
+  const int threads = threads_for(gemm.flops());
+  int used = threads;
+  if (gemm.x.count < kFewRows * threads) {
+    const RowBuffer x_copy = gemm.x.buffer(gemm.x.count), block(gemm.x.count, gemm.layer.n);
+    multiply_by_columns(gemm.x.read({0, gemm.x.count}, x_copy), gemm.x.count, gemm.layer, block, threads);
+    threads == 1 ? program.run_here(loop({0, gemm.x.count}, block))
+                 : static_cast<void>(program.run(loop({0, gemm.x.count}, block)));
+  } else {
+    used = share_rows(gemm.x.count, kBlockRows, threads, [&](int64_t longest, const auto& next) {
+      const RowBuffer x_copy = gemm.x.buffer(longest), block(longest, gemm.layer.n);
+      for (Span rows = next(); rows.size() > 0; rows = next()) {
+        multiply_columns(gemm.x.read(rows, x_copy), rows.size(), gemm.layer, {0, gemm.layer.n}, block,
+                         gemm.layer.at(0, 0));
+        program.run_here(loop(rows, block));
+      }
+    });
+  }
+  return {name_with_epilogue(gemm.name(), *call.program), used};
+}
 
 const char* refuse_gemm_post_ops(const KernelCall& call) {
   if (call.output.dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
@@ -162,14 +197,14 @@ KernelRan run_gemm_row_blocks(const KernelCall& call) {
     threads == 1 ? program.run_here(loop) : static_cast<void>(program.run(loop));
     return name;
   };
-  const int threads = threads_for(product);
+  const int threads = threads_for(product.flops());
   const int64_t share = (product.m + threads - 1) / threads;
   const char* name = nullptr;
   int used = threads;
   if (share < kFewRows) {
     name = run_rows(0, product.m, threads);
   } else {
-    const int64_t block = std::min(kBlockRows, (share + 15) / 16 * 16);
+    const int64_t block = std::min(kOneDnnBlockRows, (share + 15) / 16 * 16);
     const int64_t blocks = (product.m + block - 1) / block;
     used = parallel_for(blocks, threads == 1 ? blocks : 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {

@@ -1,18 +1,22 @@
-// Products with a pointwise program as their epilogue: by oneDNN's post-ops where it has them, otherwise on
-// each block of rows that a product has just left in cache.
+// Products with a pointwise program as their epilogue: on each block of rows that a product has just left in
+// cache, or by oneDNN's post-ops.
 #pragma once
 
 #include "backend/backend.h"
 
 namespace epilogue::cpu {
 
-// One product, then relu and additions or multiplications with other matrices, one after the other. oneDNN's
-// gelu on the accumulators cost more than the eager kernels' own on a block of rows: 2 to 4% of a gated MLP
-// of 768/3072 in f32 at M = 128 to 1024 (CPU time of one Ice Lake thread).
+// Any program, where the product runs over a weight in panels.
+const char* refuse_gemm_panel_blocks(const KernelCall& call);
+KernelRan run_gemm_panel_blocks(const KernelCall& call);
+
+// One product of oneDNN, then relu and additions or multiplications with other matrices, one after the other.
+// oneDNN's gelu on the accumulators cost more than the eager kernels' own on a block of rows: 2 to 4% of a
+// gated MLP of 768/3072 in f32 at M = 128 to 1024 (CPU time of one Ice Lake thread).
 const char* refuse_gemm_post_ops(const KernelCall& call);
 KernelRan run_gemm_post_ops(const KernelCall& call);
 
-// Any program.
+// Any program after a product of oneDNN.
 const char* refuse_gemm_row_blocks(const KernelCall& call);
 KernelRan run_gemm_row_blocks(const KernelCall& call);
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <omp.h>
-
 #include "backend/cpu/allocator.h"
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/kernels/copy.h"
@@ -23,7 +21,6 @@ constexpr int64_t kBlockRows = 256;
 // fit L2.
 constexpr int64_t kOneCallRowsThroughF32 = 128;
 constexpr int64_t kBlockRowsThroughF32 = 64;
-constexpr int64_t kOneThreadFlops = 1 << 20;  // below, waking a second thread costs more than it saves
 // So few rows are bound by the weight's bytes, and bf16 has half of them.
 constexpr int64_t kEmulatedBf16Rows = 2;
 
@@ -173,12 +170,8 @@ const char* multiply_rows(const Product& product, int64_t begin, int64_t end, in
   return matmul.name();
 }
 
-int threads_for(const Product& product) {
-  return omp_in_parallel() || 2 * product.m * product.n * product.k < kOneThreadFlops ? 1 : thread_count();
-}
-
 KernelRan multiply_product(const Product& product) {
-  const int threads = threads_for(product);
+  const int threads = threads_for(product.flops());
   if (threads == 1 && product.m <= kBlockRows) return {multiply_rows(product, 0, product.m, 1), 1};
   if (product.m < (product.converts() ? kOneCallRowsThroughF32 : kOneCallRows))
     return {multiply_rows(product, 0, product.m, threads), threads};

@@ -40,6 +40,7 @@ struct Product {
   int64_t stored_size() const { return static_cast<int64_t>(dtype_size(stored)); }
   int64_t compute_size() const { return static_cast<int64_t>(dtype_size(compute)); }
   bool converts() const { return stored != compute; }
+  int64_t flops() const { return 2 * m * n * k; }
 };
 
 Product prepare_product(const GemmProblem& problem);
@@ -52,9 +53,6 @@ struct RowsTarget {
 };
 const char* multiply_rows(const Product& product, int64_t begin, int64_t end, int threads,
                           RowsTarget target = {});
-
-// How many threads it deserves: one where the work is too little to wake a second.
-int threads_for(const Product& product);
 
 // All rows, on as many threads and in such blocks as are quickest.
 KernelRan multiply_product(const Product& product);
