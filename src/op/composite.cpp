@@ -4,12 +4,13 @@
 #include "profile/event.h"
 
 namespace epilogue {
-namespace {
 
-// [..., k] as [rows, k]; spelt out, since -1 has no answer where k is 0.
+// Spelt out, since -1 has no answer where k is 0.
 Tensor fold_rows(const Tensor& x) {
   return run_reshape(x, {numel_of(Dims(x.sizes().begin(), static_cast<size_t>(x.dim() - 1))), x.size(-1)});
 }
+
+namespace {
 
 Tensor view_as(const Tensor& x, const Dims& sizes) {
   return dispatch(Op::view, std::span(&x, 1), {.sizes = sizes});

@@ -43,5 +43,6 @@ Tensor run_linear(std::span<const Tensor> inputs);
 Tensor run_matmul(const Tensor& a, const Tensor& b);
 Tensor run_reshape(const Tensor& x, const Dims& sizes);
 Tensor run_contiguous(const Tensor& x);
+Tensor fold_rows(const Tensor& x);  // [..., k] as [rows, k]
 
 }  // namespace epilogue

@@ -18,13 +18,27 @@ bool add_biases(std::vector<Tensor>& inputs, std::initializer_list<Tensor> biase
   return defined == 0 || defined == biases.size();
 }
 
+// By one kernel where the device has one for the problem, otherwise undefined. Rows of x that are not evenly
+// apart are brought together first, as they would be for a product.
+Tensor joined(Op op, std::vector<Tensor> inputs, Act act) {
+  if (is_recording()) return {};
+  const Tensor x = inputs[0];
+  const bool folds = x.defined() && x.dim() != 0 && x.dim() != 2 && !x.is_contiguous();
+  if (!folds) return dispatch_if_taken(op, inputs, {.act = act});
+  inputs[0] = fold_rows(x);
+  const Tensor rows = dispatch_if_taken(op, inputs, {.act = act});
+  if (!rows.defined()) return {};
+  Dims sizes = x.sizes();
+  sizes[x.dim() - 1] = rows.size(1);
+  return rows.view(sizes);
+}
+
 }  // namespace
 
 Tensor gated_linear(const Tensor& x, const GatedWeights& weights, Act act) {
   std::vector<Tensor> inputs{x, weights.gate, weights.up};
   if (add_biases(inputs, {weights.gate_bias, weights.up_bias}))
-    if (Tensor joined = dispatch_if_taken(Op::gated_linear, inputs, {.act = act}); joined.defined())
-      return joined;
+    if (Tensor done = joined(Op::gated_linear, inputs, act); done.defined()) return done;
   return activation_mul(linear(x, weights.gate, weights.gate_bias), linear(x, weights.up, weights.up_bias),
                         act);
 }
@@ -32,8 +46,7 @@ Tensor gated_linear(const Tensor& x, const GatedWeights& weights, Act act) {
 Tensor gated_mlp(const Tensor& x, const GatedWeights& weights, Act act) {
   std::vector<Tensor> inputs{x, weights.gate, weights.up, weights.down};
   if (add_biases(inputs, {weights.gate_bias, weights.up_bias, weights.down_bias}))
-    if (Tensor joined = dispatch_if_taken(Op::gated_mlp, inputs, {.act = act}); joined.defined())
-      return joined;
+    if (Tensor done = joined(Op::gated_mlp, inputs, act); done.defined()) return done;
   return linear(gated_linear(x, weights, act), weights.down, weights.down_bias);
 }
 

@@ -9,6 +9,7 @@
 #include "backend/cpu/allocator.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/gated.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/gemm_epilogue.h"
 #include "backend/cpu/kernels/pointwise.h"
@@ -26,6 +27,7 @@ constexpr std::array kImplementations{
     Implementation{"gemm_panels", serves_class<OpClass::gemm>, refuse_gemm_panels, run_gemm_panels},
     Implementation{"gemm_onednn", serves_class<OpClass::gemm>, refuse_gemm_onednn, run_gemm_onednn},
     Implementation{"gemm_reference", serves_class<OpClass::gemm>, refuse_gemm_reference, run_gemm_reference},
+    Implementation{"gated_panels", serves_class<OpClass::gated>, refuse_gated, run_gated},
     Implementation{"pointwise", serves_class<OpClass::pointwise>, never_refuses, run_pointwise},
     Implementation{"fill", [](Op op) { return op == Op::fill_; }, never_refuses, run_fill},
     Implementation{"copy", serves_class<OpClass::copy>, never_refuses, run_copy},

@@ -121,8 +121,9 @@ Tensor tensor_to_ask_with(const Value& value) {
 std::string refusal(const Graph& graph, const Gated& gated) {
   std::vector<Tensor> inputs;
   for (const ValueId id : gated.inputs) {
-    inputs.push_back(tensor_to_ask_with(graph.value(id)));
-    inputs.back().set_parameter(graph.value(id).kind == graph::ValueKind::constant);
+    const Value& value = graph.value(id);
+    inputs.push_back(tensor_to_ask_with(value));
+    inputs.back().set_parameter(value.constant.is_parameter());
   }
   Tensor output = tensor_to_ask_with(result_of(graph, gated));
   const Attrs attrs{.act = gated.act};
