@@ -90,8 +90,9 @@ void* layer_replays_make_pointwise(const char* mode, int64_t m, int64_t n, int s
   return guarded([&]() -> void* {
     auto made = std::make_unique<Replays>();
     const bool compiled = nn::mode_from_name(mode) == nn::Mode::compiled;
-    const CompiledFunction function =
-        compile([](std::span<const Tensor> in) { return std::vector{mul(gelu(in[0]), in[1])}; });
+    const CompiledFunction function = compile([](std::span<const Tensor> in) {
+      return std::vector{mul(gelu(in[0], GeluApproximate::tanh), in[1])};
+    });
     for (int i = 0; i < sets; ++i) {
       const std::vector<Tensor> in{randn({m, n}, 2 * static_cast<uint64_t>(i), {DType::bf16, kDevice}),
                                    randn({m, n}, 2 * static_cast<uint64_t>(i) + 1, {DType::bf16, kDevice})};
