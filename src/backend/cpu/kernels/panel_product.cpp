@@ -142,8 +142,8 @@ void multiply(const PanelProduct& p) {
   const PanelShape shape = find_shape();
   for (int64_t column = p.columns.begin; column < p.columns.end; column += shape.columns) {
     const int64_t after = column + shape.columns, columns = std::min(after, p.columns.end) - column;
-    const void *panel = p.weight.at(column, p.depth.begin), *next = p.next;
-    if (after < p.columns.end) next = p.weight.at(after, p.depth.begin);
+    const void* panel = p.weight.at(column, p.depth.begin);
+    const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
     const Tile tile{.rows = p.rows,
                     .row_stride = p.row_stride,
                     .panel = static_cast<const float*>(panel),

@@ -10,8 +10,9 @@
 namespace epilogue::cpu {
 
 struct PointwiseKernel {
-  const char* name;  // "pointwise_gelu_tanh_avx512_f32"
-  RowKernel row;     // null: no such kernel (activations of integers)
+  const char* name;               // "pointwise_gelu_tanh_avx512_f32"
+  RowKernel row;                  // null: no such kernel (activations of integers)
+  RowKernel streaming = nullptr;  // the same for results that no cache holds; null: no such kernel
 };
 
 // What runs for elements of `dtype` with the instruction set in use. 16-bit floats are computed in f32 and

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -147,6 +148,21 @@ TEST_P(PointwiseIsa, EveryLengthAndStartStaysInsideTheRow) {
         }
         for (size_t i = 0; i < z.size(); ++i) ASSERT_TRUE(z[i] == '?' || (i >= offset && i < x.size()));
       }
+  }
+}
+
+TEST_P(PointwiseIsa, StreamingGivesTheSameBitsForEveryLengthAndStart) {
+  const Tensor a = randn({200}, 1), b = randn({200}, 2);
+  for (int f = 0; f < static_cast<int>(Pointwise::count); ++f) {
+    const PointwiseKernel kernel = pointwise_kernel(static_cast<Pointwise>(f), DType::f32);
+    for (int64_t start : {0, 1, 7, 16}) {
+      for (int64_t n : {0, 1, 5, 16, 31, 150}) {
+        std::vector<float> plain(200, -7), streamed(200, -7);
+        kernel.row(plain.data() + start, a.data<float>(), b.data<float>(), n);
+        kernel.streaming(streamed.data() + start, a.data<float>(), b.data<float>(), n);
+        EXPECT_EQ(plain, streamed) << kernel.name << " " << start << " " << n;
+      }
+    }
   }
 }
 
