@@ -58,9 +58,9 @@ bench: ## time the MLP beside the machine's ceilings, then the parts: profiler, 
 	@$(PROGRAM) bench mlp
 	@for part in profiler linear pointwise compile; do build/release/bin/$${part}_bench --benchmark_min_time=0.1; done
 
-bench-peers: build ## measure eager GatedMlp beside PyTorch on the CPU: bench/results/cpu_eager_vs_torch.json
+bench-peers: build ## measure the modes of GatedMlp beside PyTorch on the CPU: bench/results/cpu_vs_torch.json
 	@tools/deps torch
-	@python3 bench/peers/cpu_eager_vs_torch.py --program $(PROGRAM)
+	@python3 bench/peers/cpu_vs_torch.py --program $(PROGRAM)
 
 peers-check: build ## HolisticTraceAnalysis reads the traces of `epilogue profile`
 	@tools/deps hta

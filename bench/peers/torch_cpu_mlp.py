@@ -1,6 +1,6 @@
-"""PyTorch's eager GeGLU MLP on the CPU, timed on request.
+"""PyTorch's GeGLU MLP on the CPU, eager or by torch.compile, timed on request.
 
-Reads one JSON object a line from standard input, {"m", "dim", "hidden", "dtype", "min_time"}, and answers each with a
+Reads one JSON object a line from standard input, {"m", "dim", "hidden", "dtype", "min_time", "compile"}, and answers each with a
 line {"median_us", "min_us", "calls"}. Weights stay the same from request to request, inputs are random. The first line
 it writes says what it is: {"torch", "threads", "build"}.
 """
@@ -28,15 +28,22 @@ def forward(x, gate, up, down):
     return F.linear(F.gelu(F.linear(x, gate), approximate="tanh") * F.linear(x, up), down)
 
 
-def measure(m, dim, hidden, dtype, min_time):
+@functools.cache
+def compiled():
+    torch._dynamo.config.recompile_limit = 64  # sizes differ from request to request; eager is measured on its own
+    return torch.compile(forward, dynamic=False)
+
+
+def measure(m, dim, hidden, dtype, min_time, compile):
     parameters = weights(dim, hidden, dtype)
+    run = compiled() if compile else forward
     x = torch.randn(m, dim).to(DTYPES[dtype])
     seconds = []
     for _ in range(3):  # as many calls to warm up and to measure as `epilogue bench` makes
-        forward(x, *parameters)
+        run(x, *parameters)
     while sum(seconds) < min_time or len(seconds) < 5:
         start = time.perf_counter()
-        forward(x, *parameters)
+        run(x, *parameters)
         seconds.append(time.perf_counter() - start)
     return {"median_us": statistics.median(seconds) * 1e6, "min_us": min(seconds) * 1e6, "calls": len(seconds)}
 
