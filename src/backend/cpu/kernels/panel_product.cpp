@@ -26,7 +26,7 @@ constexpr int kTileRows = HWY_TARGET == HWY_AVX3 ? 9 : 4;
 struct Tile {
   const float* rows;
   int64_t row_stride;
-  const float* panel;
+  const void* panel;
   int64_t depth;
   const char* ahead;   // what is read after this panel: brought into L2 meanwhile,
   int64_t ahead_step;  // so many bytes a step of the depth
@@ -36,7 +36,8 @@ struct Tile {
 };
 using TileKernel = void (*)(const Tile& tile);
 
-template <int kRows, int kWidth>
+// E is an element of the panel: float, Bf16 or F16.
+template <class E, int kRows, int kWidth>
 void multiply_tile(const Tile& tile) {
   const F32Tag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -49,13 +50,13 @@ void multiply_tile(const Tile& tile) {
     for (int v = 0; v < kWidth; ++v)
       sum[r][v] = tile.accumulate ? hn::LoadU(d, tile.c + r * tile.c_stride + v * lanes) : hn::Zero(d);
   }
-  const float* w = tile.panel;
+  const E* w = static_cast<const E*>(tile.panel);
   const char* ahead = tile.ahead;
   for (int64_t i = 0; i < tile.depth; ++i, w += kWidth * lanes, ahead += tile.ahead_step) {
     __builtin_prefetch(ahead, 0, 2);
     hn::Vec<F32Tag> column[kWidth];
     HWY_UNROLL(4)
-    for (int v = 0; v < kWidth; ++v) column[v] = hn::LoadU(d, w + v * lanes);
+    for (int v = 0; v < kWidth; ++v) column[v] = load(w + v * lanes).v;
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
       const auto factor = hn::Set(d, x[r][i]);
@@ -71,11 +72,19 @@ void multiply_tile(const Tile& tile) {
 }
 
 // By rows and vectors, each less one.
+template <class E>
 constexpr auto kTileKernels = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
   return std::array<TileKernel, sizeof...(kIndex)>{
-      &multiply_tile<kIndex / kVectors + 1, kIndex % kVectors + 1>...};
+      &multiply_tile<E, kIndex / kVectors + 1, kIndex % kVectors + 1>...};
 }
 (std::make_integer_sequence<int, kTileRows * kVectors>());
+
+TileKernel tile_kernel(DType dtype, int64_t rows, int64_t vectors) {
+  const auto index = static_cast<size_t>((rows - 1) * kVectors + vectors - 1);
+  return dtype == DType::f32    ? kTileKernels<float>[index]
+         : dtype == DType::bf16 ? kTileKernels<Bf16>[index]
+                                : kTileKernels<F16>[index];
+}
 
 // Columns that do not fill their vectors pass through a buffer.
 void multiply_narrow(TileKernel kernel, Tile tile, int64_t rows, int64_t columns) {
@@ -91,7 +100,7 @@ void multiply_narrow(TileKernel kernel, Tile tile, int64_t rows, int64_t columns
 }
 
 // One panel's share, `columns` of it, for all rows in tiles of nearly equal heights.
-void multiply_panel(Tile tile, int64_t row_count, int64_t columns) {
+void multiply_panel(Tile tile, DType dtype, int64_t row_count, int64_t columns) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(F32Tag()));
   const int64_t vectors = (columns + lanes - 1) / lanes, tiles = (row_count + kTileRows - 1) / kTileRows;
   const Tile all = tile;
@@ -101,7 +110,7 @@ void multiply_panel(Tile tile, int64_t row_count, int64_t columns) {
     tile.rows = all.rows + first * all.row_stride;
     tile.ahead = all.ahead + i * tile.ahead_step * all.depth;
     tile.c = all.c + first * all.c_stride;
-    const TileKernel kernel = kTileKernels[static_cast<size_t>((rows - 1) * kVectors + vectors - 1)];
+    const TileKernel kernel = tile_kernel(dtype, rows, vectors);
     if (columns == vectors * lanes)
       kernel(tile);
     else
@@ -109,28 +118,16 @@ void multiply_panel(Tile tile, int64_t row_count, int64_t columns) {
   }
 }
 
-// The same for a panel of 16-bit floats, made f32 on the way: through L2, or through L1 where it is read but
-// once.
-void multiply_16_bit(Tile tile, const char* panel, DType dtype, int64_t row_count, int64_t columns) {
-  constexpr int64_t kShort = 64;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(F32Tag()));
-  const int64_t pitch = (columns + lanes - 1) / lanes * lanes, depth = tile.depth;
-  const int64_t most = row_count <= kTileRows ? std::min(kShort, depth) : depth;
+// The panel in f32, in a buffer that the next call on this thread takes anew.
+const float* widened(const void* panel, DType dtype, int64_t elements) {
   thread_local hwy::AlignedFreeUniquePtr<float[]> wide;
-  thread_local int64_t wide_size = 0;
-  if (wide_size < most * pitch) {
-    wide_size = most * pitch;
-    wide = hwy::AllocateAligned<float>(static_cast<size_t>(wide_size));
+  thread_local int64_t size = 0;
+  if (size < elements) {
+    size = elements;
+    wide = hwy::AllocateAligned<float>(static_cast<size_t>(size));
   }
-  tile.panel = wide.get();
-  for (int64_t first = 0; first < depth; first += most) {
-    tile.depth = std::min(most, depth - first);
-    copy_kernel(dtype, DType::f32).row(wide.get(), panel + first * pitch * 2, nullptr, tile.depth * pitch);
-    multiply_panel(tile, row_count, columns);
-    tile.rows += tile.depth;
-    tile.ahead += tile.depth * tile.ahead_step;
-    tile.accumulate = true;
-  }
+  copy_kernel(dtype, DType::f32).row(wide.get(), panel, nullptr, elements);
+  return wide.get();
 }
 
 PanelShape find_shape() {
@@ -144,19 +141,23 @@ void multiply(const PanelProduct& p) {
     const int64_t after = column + shape.columns, columns = std::min(after, p.columns.end) - column;
     const void* panel = p.weight.at(column, p.depth.begin);
     const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
-    const Tile tile{.rows = p.rows,
-                    .row_stride = p.row_stride,
-                    .panel = static_cast<const float*>(panel),
-                    .depth = p.depth.size(),
-                    .ahead = static_cast<const char*>(next),
-                    .ahead_step = shape.columns * static_cast<int64_t>(dtype_size(p.weight.dtype)),
-                    .c = p.c + (column - p.columns.begin),
-                    .c_stride = p.c_stride,
-                    .accumulate = p.accumulate};
-    if (p.weight.dtype == DType::f32)
-      multiply_panel(tile, p.row_count, columns);
-    else
-      multiply_16_bit(tile, static_cast<const char*>(panel), p.weight.dtype, p.row_count, columns);
+    Tile tile{.rows = p.rows,
+              .row_stride = p.row_stride,
+              .panel = panel,
+              .depth = p.depth.size(),
+              .ahead = static_cast<const char*>(next),
+              .ahead_step = shape.columns * static_cast<int64_t>(dtype_size(p.weight.dtype)),
+              .c = p.c + (column - p.columns.begin),
+              .c_stride = p.c_stride,
+              .accumulate = p.accumulate};
+    DType dtype = p.weight.dtype;
+    // 16-bit floats become f32 in registers where few tiles read them, otherwise once in L2.
+    if (dtype != DType::f32 && p.row_count > 2 * kTileRows) {
+      const int64_t pitch = (columns + shape.lanes - 1) / shape.lanes * shape.lanes;
+      tile.panel = widened(panel, dtype, tile.depth * pitch);
+      dtype = DType::f32;
+    }
+    multiply_panel(tile, dtype, p.row_count, columns);
   }
 }
 
