@@ -52,7 +52,7 @@ double ceiling_gflops(const Problem& problem) {
                                                  : cpu::peak_gflops(problem.dtype);
 }
 
-Row bench(const Problem& problem, nn::Mode mode, double min_time) {
+Row bench(const Problem& problem, nn::Mode mode, double min_time, TimedBy clock) {
   const Workload workload = make_workload(problem, mode);
   wait_until_compiled(workload, mode);
   Row row{.problem = problem, .mode = mode};
@@ -60,7 +60,7 @@ Row bench(const Problem& problem, nn::Mode mode, double min_time) {
     row.device = measure_on_device(problem, mode, min_time);
     row.timing = row.device->graph;
   } else {
-    row.timing = measure([&] { workload.forward(workload.x); }, min_time);
+    row.timing = measure([&] { workload.forward(workload.x); }, min_time, clock);
   }
   row.of_ceiling = row.gflops() / ceiling_gflops(problem);
   see_kernels(workload, row);
@@ -145,7 +145,7 @@ std::string to_table(const std::vector<Row>& rows) {
 }
 
 struct Options {
-  std::string modes = "all", shapes, format = "table";
+  std::string modes = "all", shapes, format = "table", clock = "wall";
   double min_time = 0.5;
   int threads = 0;
 };
@@ -159,9 +159,17 @@ void add_bench_of(CLI::App& parent, const char* name, const char* what, ProblemK
   command->add_option("--min-time", options->min_time, "seconds to measure each row for")
       ->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--clock", options->clock,
+          "wall, or thread: the processor time of the one CPU thread, for a machine that others use too")
+      ->check(CLI::IsMember({"wall", "thread"}))
+      ->capture_default_str();
   add_format_option(*command, options->format);
   command->footer(fmt::format("Example:\n  epilogue bench {} --dtype bf16 --min-time 1", name));
   command->callback([problem, options] {
+    const TimedBy clock = options->clock == "thread" ? TimedBy::thread : TimedBy::wall;
+    if (clock == TimedBy::thread) options->threads = 1;
     if (options->threads > 0) set_thread_count(options->threads);
     const Problem one = problem->finish();
     const auto problems = options->shapes.empty() ? std::vector{one} : read_shapes(options->shapes, one);
@@ -169,7 +177,7 @@ void add_bench_of(CLI::App& parent, const char* name, const char* what, ProblemK
     for (const Problem& each : problems)
       for (const nn::Mode mode : modes_from_list(options->modes)) {
         progress(fmt::format("{} {}", nn::mode_name(mode), each.to_string()));
-        rows.push_back(bench(each, mode, options->min_time));
+        rows.push_back(bench(each, mode, options->min_time, clock));
       }
     progress("");
     fmt::print("{}", options->format == "json" ? to_json(rows) : to_table(rows));

@@ -1,8 +1,9 @@
 #include "cli/measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
+
+#include <time.h>
 
 namespace epilogue::cli {
 
@@ -14,16 +15,20 @@ Timing distribution(std::vector<double> us) {
   return {at(0.5), us.front(), at(0.95), static_cast<int64_t>(us.size())};
 }
 
-Timing measure(const std::function<void()>& once, double min_seconds) {
-  using Clock = std::chrono::steady_clock;
+Timing measure(const std::function<void()>& once, double min_seconds, TimedBy clock) {
+  const auto now_us = [clock] {
+    timespec now{};
+    clock_gettime(clock == TimedBy::thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
+  };
   for (int i = 0; i < 3; ++i) once();
   std::vector<double> us;
-  const auto begin = Clock::now();
+  const double begin = now_us();
   do {
-    const auto start = Clock::now();
+    const double start = now_us();
     once();
-    us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  } while (us.size() < 5 || std::chrono::duration<double>(Clock::now() - begin).count() < min_seconds);
+    us.push_back(now_us() - start);
+  } while (us.size() < 5 || now_us() - begin < min_seconds * 1e6);
   return distribution(std::move(us));
 }
 

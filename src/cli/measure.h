@@ -1,6 +1,7 @@
 // Timing a call: until a least time and count have passed, then the distribution.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -13,9 +14,13 @@ struct Timing {
 
 Timing distribution(std::vector<double> us);  // of one call or more
 
+// What passes while a call runs: time, or the processor time of the calling thread, which is what one thread
+// needs on a machine that others use too.
+enum class TimedBy : uint8_t { wall, thread };
+
 // Calls `once` to warm up, then measures each further call for at least `min_seconds` and five calls. The
 // median is what a user waits for: the mean follows the machine's interruptions, the minimum nobody sees
 // again.
-Timing measure(const std::function<void()>& once, double min_seconds);
+Timing measure(const std::function<void()>& once, double min_seconds, TimedBy clock = TimedBy::wall);
 
 }  // namespace epilogue::cli
