@@ -78,9 +78,10 @@ void multiply_columns(const Rows& x, int64_t rows, const PanelLayer& layer, Span
 
 // A thread with fewer rows than this had better share the weights than the rows.
 inline constexpr int64_t kFewRows = 32;
-// So many rows of x, and as many of what is made of them, share L2 with the panels that pass.
+// A block's rows of x, and of what is made of them, share L2 with the panels that pass; columns are taken
+// some panels at a time. A gated MLP of 768/3072 in f32 on an Ice Lake core (1.25 MB of L2) reached 89% of
+// the FMA peak with 108 rows and 16 panels; 72 to 144 rows and 8 to 24 panels 83% to 91%, 216 rows 85%.
 inline constexpr int64_t kBlockRows = 108;
-// Columns that are worth a call of their own.
 inline constexpr int64_t kSlicePanels = 16;
 
 // Calls body(span) over `columns` of a weight on so many threads, each span some whole panels. Returns how
@@ -101,7 +102,7 @@ int multiply_by_columns(const Rows& x, int64_t rows, const PanelLayer& layer, co
 // `most`), from next() until it gives an empty one, so that a disturbed thread takes fewer.
 template <class Body>
 int share_rows(int64_t rows, int64_t most, int threads, const Body& body) {
-  const int64_t blocks = std::max<int64_t>((rows + most - 1) / most, threads);
+  const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
   std::atomic<int64_t> taken{0};
   const auto next = [&] {
     const int64_t i = std::min(taken.fetch_add(1, std::memory_order_relaxed), blocks);
