@@ -1,9 +1,8 @@
 #include "cli/measure.h"
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
-
-#include <time.h>
 
 namespace epilogue::cli {
 
