@@ -12,10 +12,12 @@
 namespace epilogue::cuda {
 namespace {
 
-constexpr size_t kRounds = 6;
-constexpr double kBudgetMs = 4;    // a call's share, the loading of kernels included
-constexpr double kClearly = 0.99;  // of the first way's time
-constexpr double kHopeless = 1.5;  // times the best after a round: not timed again
+// Long runs differ little from each other, and their tuning should end within a few dozen calls.
+constexpr double kLongUs = 300;
+constexpr size_t kRounds = 6, kLongRounds = 4;
+constexpr double kBudgetMs = 4;                         // a call's share, the loading of kernels included
+constexpr double kClearly = 0.99;                       // of the first way's time
+constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best after a round: not timed again
 
 struct TimedPair {
   cudaEvent_t from = nullptr, to = nullptr;
@@ -69,7 +71,9 @@ void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<boo
   const auto begin = Clock::now();
   while (!over_ && std::chrono::duration<double, std::milli>(Clock::now() - begin).count() < kBudgetMs) {
     Way& way = ways_[next_];
-    const bool hopeless = round_ > 1 && way.median_us() > kHopeless * ways_[best_].median_us();
+    const double best_us = ways_[best_].median_us();
+    const bool is_long = round_ > 1 && best_us > kLongUs;
+    const bool hopeless = round_ > 1 && way.median_us() > (is_long ? kLongHopeless : kHopeless) * best_us;
     if (!way.fails && !hopeless) {
       const auto us = time_once(device, bytes, [&] { return run(next_); });
       way.fails = !us;
@@ -77,7 +81,7 @@ void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<boo
     }
     if (++next_ == ways_.size()) {
       next_ = 0;
-      over_ = ++round_ == kRounds;
+      over_ = ++round_ >= (is_long ? kLongRounds : kRounds);
       choose();
     }
   }
