@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "epilogue gemm choices 2";
+constexpr const char* kFormat = "epilogue gemm choices 3";
 constexpr size_t kMostChoices = 8192;
 
 // FNV-1a: notices damage, which is all that is asked of it.

@@ -13,17 +13,14 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
   std::vector<GemmConfig> all{favourite};
   for (const GemmConfig& config : gated_gemm_configs()) {
     if (!takes(config, problem)) continue;
-    // Few rows: tiles would compute what nobody asked for. Many: the order in which tiles are walked decides.
+    // Few rows: tiles would compute what nobody asked for. Many: the order in which tiles are walked matters.
     if (config.kernel == GemmKernel::tile && problem.m <= 64) continue;
-    if (config.kernel != GemmKernel::tile && problem.m > 128) continue;
-    if (config.kernel == GemmKernel::tile)
-      for (const int16_t group : {int16_t{2}, int16_t{4}, int16_t{8}}) {
-        if (!config.ping_pong && group != 4) continue;
-        all.push_back(config);
-        all.back().raster_group = group;
-      }
-    else
+    if (config.kernel == GemmKernel::skinny && config.rows > 128 && problem.m <= 128) continue;
+    all.push_back(config);
+    if (config.kernel == GemmKernel::tile && problem.m > 512) {
       all.push_back(config);
+      all.back().raster_group = 2;
+    }
   }
   return all;
 }

@@ -97,7 +97,10 @@ const char* refuse_gated_gemm(const GatedGemmProblem& p) {
 std::span<const GemmConfig> gated_gemm_configs() { return kConfigs; }
 
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem) {
-  return config.kernel == GemmKernel::tile || problem.m <= config.rows;
+  if (config.kernel == GemmKernel::tile) return true;
+  // The widest of the skinny kernels also take a batch in pieces.
+  const bool in_pieces = config.kernel == GemmKernel::skinny && config.rows > 128;
+  return problem.m <= (in_pieces ? 4 : 1) * config.rows;
 }
 
 std::string name(const GemmConfig& c) {

@@ -49,13 +49,13 @@ enum class GemmKernel : uint8_t { tile, skinny, row_dot };  // the three kernel 
 struct GemmConfig {
   GemmKernel kernel = GemmKernel::tile;
   int16_t id = 0;          // among the configurations of its kernel
-  int16_t rows = 0;        // tile: rows of x per block; others: the most tokens it takes
+  int16_t rows = 0;        // of x per block; but for tile, and skinny above 128, the most tokens it takes
   int16_t columns = 0;     // columns of the accumulators per block: gate and up together when gated
   int16_t split = 1;       // blocks (skinny) or warps (row_dot) that share the K of an output
   int16_t per_sm = 1;      // skinny: blocks resident on a multiprocessor
   bool ping_pong = false;  // tile
   int8_t cluster_rows = 1, cluster_columns = 1;
-  int16_t raster_group = 2;  // tile: rows of tiles walked together, negative: columns; free to change
+  int16_t raster_group = 8;  // tile: rows of tiles walked together, negative: columns; free to change
 };
 
 // Null, or why these kernels do not take the problem: one sentence of static storage.

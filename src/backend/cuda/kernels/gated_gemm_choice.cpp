@@ -29,11 +29,11 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   const double tiles =
       ceiling(double(p.m), c.rows * c.cluster_rows) * ceiling(double(p.n), outputs * c.cluster_columns);
   const double rounds = ceiling(tiles, multiprocessors / cluster);
-  // Narrow tiles do fewer products per byte from shared memory; cooperative warpgroups wait for the same
-  // stages.
-  const double slower = (c.columns <= 128 ? 1.06 : 1) * (c.ping_pong ? 1 : 1.1);
+  // Beside the other warpgroup's epilogue, and with fewer products per byte from shared memory, a step takes
+  // longer.
+  const double slower = c.columns <= 128 ? 1.08 : c.ping_pong ? 1.03 : 1;
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
-  const double epilogue = c.rows * outputs / 8192.0 * (c.ping_pong ? 2 : 1);
+  const double epilogue = c.rows * outputs / 10000.0 * (c.ping_pong ? 2 : 1);
   const double busy =
       c.ping_pong ? rounds * std::max(loop, (loop + epilogue) / 2) + epilogue : rounds * (loop + epilogue);
   return kStart + std::max(busy, (weight_bytes(p) + 2.0 * double(p.m) * double(p.k + p.n)) / kTileMemory);
@@ -42,12 +42,14 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
 // Blocks stream weights; few blocks are held up by how much each can have on its way.
 double skinny_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
-  const double blocks = ceiling(double(p.n), outputs) * c.split;
+  const double blocks = ceiling(double(p.n), outputs) * c.split * ceiling(double(p.m), c.rows);
   const double waves = std::max(1.0, blocks / (multiprocessors * c.per_sm));
   const double tail = std::ceil(waves) / waves;  // a last wave that fills few multiprocessors
   const double stream = weight_bytes(p) / std::min(kMemory, blocks * kBlockStream / c.per_sm);
-  return kStart + stream * (1 + 0.1 * (tail - 1)) * (c.split > 2 ? 1.2 : 1) + 0.4 * (c.split - 1) +
-         0.02 * c.rows;
+  const double bytes = stream * (1 + 0.1 * (tail - 1)) * (c.split > 2 ? 1.2 : 1);
+  const double products =
+      std::ceil(blocks / multiprocessors) * double(p.k) / c.split * 2.0 * c.rows * c.columns / kSmFlops;
+  return kStart + std::max(bytes, products) + 0.4 * (c.split - 1) + 0.02 * c.rows;
 }
 
 // A lane wants two or three loads in flight of each row, and no more tokens than there are.

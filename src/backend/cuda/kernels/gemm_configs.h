@@ -6,9 +6,10 @@
 // rows, width, ping-pong, cluster rows, cluster columns
 #define EP_TILE_CONFIGS(X) \
   X(128, 192, true, 2, 1)  \
+  X(128, 192, true, 1, 2)  \
   X(128, 128, true, 2, 1)  \
-  X(256, 128, false, 1, 2) \
-  X(128, 224, false, 2, 1)
+  X(128, 224, false, 2, 1) \
+  X(128, 256, false, 2, 1)
 
 // weight rows, tokens, split of K, blocks per multiprocessor
 #define EP_SKINNY_CONFIGS(X)                                                        \
@@ -16,7 +17,7 @@
   X(64, 16, 1, 2) X(64, 16, 2, 2) X(64, 16, 4, 2) X(128, 16, 1, 2)                  \
   X(64, 32, 1, 2) X(64, 32, 2, 2) X(64, 32, 4, 2) X(128, 32, 1, 2)                  \
   X(64, 64, 1, 2) X(64, 64, 2, 2) X(64, 64, 4, 2) X(128, 64, 1, 2) X(256, 64, 1, 1) \
-  X(64, 128, 2, 2) X(256, 128, 1, 1)
+  X(64, 128, 2, 2) X(256, 128, 1, 1) X(256, 160, 1, 1) X(256, 192, 1, 1)
 
 // tokens, warps per output
 #define EP_ROW_DOT_CONFIGS(X)     \

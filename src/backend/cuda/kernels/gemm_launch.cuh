@@ -105,6 +105,7 @@ cudaError_t launch_tile(const GatedGemmProblem& p, const GemmConfig& config, cud
   a.tile_rows = ceiling(p.m, S::rows * S::cluster_rows);
   a.tile_columns = ceiling(p.n, S::outputs * S::cluster_columns);
   a.raster_group = config.raster_group == 0 ? 1 : config.raster_group;
+  a.weights_settled = p.overlap == Overlap::weights;
   const int64_t tiles = int64_t{a.tile_rows} * a.tile_columns;
   const int most = multiprocessors_of_current_device() / S::cluster;
   const int clusters = tiles < most ? static_cast<int>(tiles) : most;
@@ -127,9 +128,12 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   a.epilogue = epilogue_arguments(p);
   a.out = p.out, a.out_stride = p.out_stride;
   a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n);
+  a.token_tiles = (a.m + S::tokens - 1) / S::tokens;
   a.k_steps = static_cast<int>((p.k + S::depth - 1) / S::depth);
   a.weights_settled = p.overlap == Overlap::weights;
-  const int blocks = static_cast<int>((p.n + S::outputs - 1) / S::outputs) * S::split;
+  const int64_t all_blocks = (p.n + S::outputs - 1) / S::outputs * S::split * a.token_tiles;
+  if (all_blocks > 1 << 30) return cudaErrorInvalidConfiguration;
+  const int blocks = static_cast<int>(all_blocks);
   // Blocks that start early must fit beside one of the kernel before, but not two on one multiprocessor while
   // others stand idle: more than half of the shared memory, asked for and not used, sees to the second (M =
   // 64, 4096 x 14336, both kernels: two on one made 104 us of 93).

@@ -1,11 +1,12 @@
 // Small batches: the weights are the large operand and stream through shared memory once, at memory speed.
 //
-// Operands are swapped: 64 rows of a weight are wgmma's 64 rows, the tokens its 8 to 128 columns. A warpgroup
-// takes two such blocks: gated, 64 rows of gate and the same 64 of up, so that both sums of an output meet in
-// one thread. The blocks of a cluster split K between them and add their partial sums through distributed
-// shared memory, always in the order of their ranks: the same bits on every run. The copy engine loads
-// weights as deep as shared memory holds; weights do not depend on the kernel before, so with a dependent
-// launch they are on their way before that one has ended.
+// Operands are swapped: 64 rows of a weight are wgmma's 64 rows, the tokens its 8 to 192 columns. Batches
+// that waste much of 128 rows of tokens are taken in several such columns of tokens. A warpgroup takes two
+// such blocks: gated, 64 rows of gate and the same 64 of up, so that both sums of an output meet in one
+// thread. The blocks of a cluster split K between them and add their partial sums through distributed shared
+// memory, always in the order of their ranks: the same bits on every run. The copy engine loads weights as
+// deep as shared memory holds; weights do not depend on the kernel before, so with a dependent launch they
+// are on their way before that one has ended.
 #pragma once
 
 #include "backend/cuda/kernels/gemm_epilogue.cuh"
@@ -20,6 +21,7 @@ struct SkinnyArguments {
   void* out;
   int64_t out_stride;    // elements between tokens
   int m, n;              // tokens, columns of the output
+  int token_tiles;       // neighbouring blocks that read the same weights for other tokens
   int k_steps;           // stages of K, over the whole cluster
   bool weights_settled;  // no kernel that may still run writes the weights
 };
@@ -41,7 +43,10 @@ struct SkinnyShape {
   static constexpr int most_stages = (shared_limit - slack) / stage_bytes;
   static constexpr int stages = most_stages < 16 ? most_stages : 16;
   static constexpr int shared_bytes = slack + stages * stage_bytes;
-  static constexpr int threads = 128 * groups + 32, per_sm = blocks_per_sm;
+  // More sums than a thread's share of the registers: a whole warpgroup stands by the producer to give up its
+  // own.
+  static constexpr bool many_sums = row_blocks * tokens / 2 > 128;
+  static constexpr int threads = 128 * groups + (many_sums ? 128 : 32), per_sm = blocks_per_sm;
   static_assert(stages >= 2 && tokens * partial_pitch * 4 <= stages * stage_bytes);
 };
 
@@ -52,13 +57,14 @@ __device__ __forceinline__ void load_weights(const SkinnyArguments& a, uint32_t 
                                              int tile, int step) {
   constexpr int half = S::rows / 2;
   const int row = tile * S::outputs, k = step * S::depth;
-  sm90::load_box(to, &a.gate, k, row, barrier, sm90::Keep::first_out);
-  sm90::load_box(to + half * 128, &a.up, k, row + (S::gated ? 0 : half), barrier, sm90::Keep::first_out);
+  const sm90::Keep keep = a.token_tiles == 1 ? sm90::Keep::first_out : sm90::Keep::normal;
+  sm90::load_box(to, &a.gate, k, row, barrier, keep);
+  sm90::load_box(to + half * 128, &a.up, k, row + (S::gated ? 0 : half), barrier, keep);
 }
 
 template <class S>
 __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stages, uint32_t full,
-                                        uint32_t empty, int tile, int first, int last) {
+                                        uint32_t empty, int tile, int token, int first, int last) {
   const int early = a.weights_settled ? min(last - first, S::stages) : 0;
   for (int i = 0; i < early; ++i) {
     sm90::barrier_expect(full + 8 * i, S::stage_bytes);
@@ -75,7 +81,7 @@ __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stage
       sm90::barrier_expect(barrier, S::stage_bytes);
       load_weights<S>(a, to, barrier, tile, step);
     }
-    sm90::load_box(to + S::weight_bytes, &a.x, step * S::depth, 0, barrier, sm90::Keep::last_out);
+    sm90::load_box(to + S::weight_bytes, &a.x, step * S::depth, token, barrier, sm90::Keep::last_out);
     if (++stage == S::stages) stage = 0, phase ^= 1;
   }
 }
@@ -155,11 +161,12 @@ __device__ __forceinline__ void gather(const float* partial, int token, int row,
 // The cluster's threads share the outputs, eight neighbouring columns of a token at a time.
 template <class S, Act act>
 __device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial, int tile,
-                                              int rank) {
+                                              int first_token, int rank) {
   using T = typename S::T;
   constexpr int chunks = S::outputs / 8;
   const EpilogueArguments& e = a.epilogue;
-  for (int i = rank * 128 * S::groups + threadIdx.x; i < a.m * chunks; i += S::split * 128 * S::groups) {
+  const int tokens = min(S::tokens, a.m - first_token);
+  for (int i = rank * 128 * S::groups + threadIdx.x; i < tokens * chunks; i += S::split * 128 * S::groups) {
     const int token = i / chunks, output = i % chunks * 8, column = tile * S::outputs + output;
     if (column >= a.n) continue;
     float gate[8], up[8];
@@ -179,7 +186,7 @@ __device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const fl
                                      bias_pair<T>(e.gate_bias, column + 2 * p), up_bias, e.exact);
       packed[p] = sm90::pack(o.x, o.y, T{});
     }
-    *reinterpret_cast<uint4*>(static_cast<T*>(a.out) + token * a.out_stride + column) =
+    *reinterpret_cast<uint4*>(static_cast<T*>(a.out) + (first_token + token) * a.out_stride + column) =
         make_uint4(packed[0], packed[1], packed[2], packed[3]);
   }
 }
@@ -200,25 +207,31 @@ __global__ __launch_bounds__(S::threads,
     sm90::barrier_init_fence();
   }
   __syncthreads();
-  const int tile = blockIdx.x / S::split, rank = blockIdx.x % S::split;  // a cluster's blocks are neighbours
+  const int unit = blockIdx.x / S::split, rank = blockIdx.x % S::split;  // a cluster's blocks are neighbours
+  const int tile = unit / arguments.token_tiles, token = unit % arguments.token_tiles * S::tokens;
   const int first = rank * arguments.k_steps / S::split, last = (rank + 1) * arguments.k_steps / S::split;
   const int group = threadIdx.x / 128;
   float* partial = reinterpret_cast<float*>(shared);
   if (group == S::groups) {
-    if (threadIdx.x % 32 == 0) skinny::produce<S>(arguments, stages, full, empty, tile, first, last);
+    if constexpr (S::many_sums) sm90::give_registers<24>();
+    if (threadIdx.x == 128 * S::groups)
+      skinny::produce<S>(arguments, stages, full, empty, tile, token, first, last);
     __syncwarp();
+    if constexpr (S::split > 1) sm90::cluster_sync();
   } else {
+    if constexpr (S::many_sums) sm90::take_registers<240>();
     float d[S::row_blocks][S::tokens / 2];
     skinny::multiply<S>(stages, full, empty, last - first, group, d);
     sm90::named_barrier(1, 128 * S::groups);  // the stages are free in every warpgroup
     skinny::write_partial<S>(partial, group, d);
-    if constexpr (S::split == 1) sm90::named_barrier(1, 128 * S::groups);
-  }
-  if constexpr (S::split > 1) sm90::cluster_sync();
-  if (group < S::groups)
+    if constexpr (S::split == 1)
+      sm90::named_barrier(1, 128 * S::groups);
+    else
+      sm90::cluster_sync();
     with_activation(arguments.epilogue.act,
-                    [&]<Act act>() { skinny::write_outputs<S, act>(arguments, partial, tile, rank); });
-  if constexpr (S::split > 1) sm90::cluster_sync();  // mates may still read this block's sums
+                    [&]<Act act>() { skinny::write_outputs<S, act>(arguments, partial, tile, token, rank); });
+  }
+  if constexpr (S::split > 1) sm90::cluster_meet();  // mates may still read this block's sums
 }
 
 }  // namespace epilogue::cuda

@@ -54,6 +54,10 @@ struct Wgmma;
   ", "                                                                                         \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define EP_P80 \
+  EP_P64       \
+  ", "         \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define EP_P96                                                                                 \
   EP_P64                                                                                       \
   ", "                                                                                         \
@@ -85,6 +89,7 @@ struct Wgmma;
   EP_WGMMA(TYPE, NAME, 32, 16, 16, 17, 18, EP_P16, EP_R16(0))                               \
   EP_WGMMA(TYPE, NAME, 64, 32, 32, 33, 34, EP_P32, EP_R32(0))                               \
   EP_WGMMA(TYPE, NAME, 128, 64, 64, 65, 66, EP_P64, EP_R64(0))                              \
+  EP_WGMMA(TYPE, NAME, 160, 80, 80, 81, 82, EP_P80, EP_R64(0), EP_R16(64))                  \
   EP_WGMMA(TYPE, NAME, 192, 96, 96, 97, 98, EP_P96, EP_R64(0), EP_R32(64))                  \
   EP_WGMMA(TYPE, NAME, 224, 112, 112, 113, 114, EP_P112, EP_R64(0), EP_R32(64), EP_R16(96)) \
   EP_WGMMA(TYPE, NAME, 256, 128, 128, 129, 130, EP_P128, EP_R64(0), EP_R64(64))
@@ -100,6 +105,7 @@ EP_WGMMA_WIDTHS(__half, "f16")
 #undef EP_P16
 #undef EP_P32
 #undef EP_P64
+#undef EP_P80
 #undef EP_P96
 #undef EP_P112
 #undef EP_P128

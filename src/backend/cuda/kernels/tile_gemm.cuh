@@ -24,6 +24,7 @@ struct TileArguments {
   int k_steps;                  // stages per tile
   int tile_rows, tile_columns;  // in units of a cluster's tiles
   int raster_group;             // rows of tiles walked together; negative: columns of tiles
+  bool weights_settled;         // no kernel that may still run writes the weights
 };
 
 // rows x width of accumulators per tile; gated, width is gate and up together.
@@ -48,6 +49,8 @@ struct TileShape {
   static constexpr int stages = most_stages < 8 ? most_stages : 8;
   static constexpr int shared_bytes = slack + stages * stage_bytes + out_bytes;
   static constexpr int threads = 384;
+  static constexpr bool many_sums = row_blocks * width / 2 > 128;  // a thread's
+  static constexpr int producer_registers = many_sums ? 24 : 40, consumer_registers = many_sums ? 240 : 232;
   static_assert(cluster <= 2 && stages >= 3);  // pairs fit on every multiprocessor, larger clusters do not
 };
 
@@ -92,8 +95,8 @@ struct Block {
   __device__ __forceinline__ uint32_t out() const { return stages + S::stages * S::stage_bytes; }
   __device__ __forceinline__ uint32_t full(int i) const { return out() + S::out_bytes + 8 * i; }
   __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8 * S::stages; }
-  __device__ __forceinline__ int cluster_row() const { return rank % S::cluster_rows; }
-  __device__ __forceinline__ int cluster_column() const { return rank / S::cluster_rows; }
+  __device__ __forceinline__ int cluster_row() const { return S::cluster_rows == 1 ? 0 : rank; }
+  __device__ __forceinline__ int cluster_column() const { return S::cluster_columns == 1 ? 0 : rank; }
   __device__ __forceinline__ int first_tile() const { return blockIdx.x / S::cluster; }
   __device__ __forceinline__ int tile_stride() const { return gridDim.x / S::cluster; }
   __device__ __forceinline__ Place place(const TileArguments& a, int index) const {
@@ -103,43 +106,60 @@ struct Block {
   }
 };
 
-// One stage: this block's share of x and of the two halves of the weight tile.
+constexpr uint16_t both_blocks = 0b11;
+
+// This block's share of a stage's x, which goes to both blocks of a cluster in the same row of tiles.
 template <class S>
-__device__ __forceinline__ void load_stage(const TileArguments& a, const Block<S>& b, Place at, int k,
-                                           uint32_t stage, uint32_t barrier) {
+__device__ __forceinline__ void load_x(const TileArguments& a, const Block<S>& b, Place at, int k,
+                                       uint32_t stage, uint32_t barrier) {
   constexpr int part = S::rows / S::cluster_columns;
-  constexpr uint16_t both_blocks = 0b11;
-  const uint32_t x_to = stage + b.cluster_column() * part * 128;
-  const int x_row = at.row + b.cluster_column() * part;
+  const uint32_t to = stage + b.cluster_column() * part * 128;
+  const int row = at.row + b.cluster_column() * part;
   if constexpr (S::cluster_columns == 1) {
-    sm90::load_box(x_to, &a.x, k, x_row, barrier);
+    sm90::load_box(to, &a.x, k, row, barrier);
   } else {
-    sm90::load_box_multicast(x_to, &a.x, k, x_row, barrier, both_blocks);
+    sm90::load_box_multicast(to, &a.x, k, row, barrier, both_blocks);
   }
+}
+
+// Its share of the two halves of the weight tile, for both blocks in the same column.
+template <class S>
+__device__ __forceinline__ void load_weights(const TileArguments& a, const Block<S>& b, Place at, int k,
+                                             uint32_t stage, uint32_t barrier) {
   constexpr int half = S::width / 2;
-  const uint32_t w_to = stage + S::x_bytes;
+  const uint32_t to = stage + S::x_bytes;
   const int second = S::gated ? 0 : half;  // without a gate the halves are neighbouring rows of one matrix
   if constexpr (S::cluster_rows == 1) {
-    sm90::load_box(w_to, &a.gate, k, at.column, barrier);
-    sm90::load_box(w_to + half * 128, &a.up, k, at.column + second, barrier);
+    sm90::load_box(to, &a.gate, k, at.column, barrier);
+    sm90::load_box(to + half * 128, &a.up, k, at.column + second, barrier);
   } else {
     const bool up = b.cluster_row() == 1;
-    sm90::load_box_multicast(w_to + (up ? half * 128 : 0), up ? &a.up : &a.gate, k,
+    sm90::load_box_multicast(to + (up ? half * 128 : 0), up ? &a.up : &a.gate, k,
                              at.column + (up ? second : 0), barrier, both_blocks);
   }
 }
 
 template <class S>
 __device__ __forceinline__ void produce(const TileArguments& a, const Block<S>& b) {
+  const int early = a.weights_settled ? min(S::stages, a.k_steps) : 0;
+  Place at = b.place(a, b.first_tile());
+  for (int i = 0; i < early; ++i) {
+    sm90::barrier_expect(b.full(i), S::stage_bytes);
+    load_weights<S>(a, b, at, i * S::depth, b.stage(i), b.full(i));
+  }
   sm90::wait_for_previous_kernel();
+  for (int i = 0; i < early; ++i) load_x<S>(a, b, at, i * S::depth, b.stage(i), b.full(i));
   Ring<S::stages> ring;
-  for (int t = b.first_tile(); t < a.tile_rows * a.tile_columns; t += b.tile_stride()) {
-    const Place at = b.place(a, t);
-    for (int step = 0; step < a.k_steps; ++step, ring.advance()) {
+  ring.skip(early);
+  int step = early;
+  for (int t = b.first_tile(); t < a.tile_rows * a.tile_columns; t += b.tile_stride(), step = 0) {
+    at = b.place(a, t);
+    for (; step < a.k_steps; ++step, ring.advance()) {
       const uint32_t full = b.full(ring.stage);
       sm90::barrier_wait(b.empty(ring.stage), ring.phase ^ 1);
       sm90::barrier_expect(full, S::stage_bytes);
-      load_stage<S>(a, b, at, step * S::depth, b.stage(ring.stage), full);
+      load_x<S>(a, b, at, step * S::depth, b.stage(ring.stage), full);
+      load_weights<S>(a, b, at, step * S::depth, b.stage(ring.stage), full);
     }
   }
   sm90::let_next_kernel_start();
@@ -197,6 +217,24 @@ __device__ __forceinline__ void multiply(const TileArguments& a, const Block<S>&
   release<S>(previous);
 }
 
+// A pass of its own, so that products without a bias pay nothing for it: in the epilogue's loop, predicated,
+// biases that were not there took a third of its instructions. `first` is gate's or up's first accumulator.
+template <class S, int first, int registers>
+__device__ __forceinline__ void add_bias(const void* bias, const TileArguments& a, int first_column,
+                                         float (&d)[S::row_blocks][registers]) {
+  if (bias == nullptr) return;
+#pragma unroll
+  for (int j = 0; j < S::outputs / 8; ++j) {
+    const int column = first_column + 8 * j + threadIdx.x % 4 * 2;
+    const float2 v = bias_pair<typename S::T>(bias, column, column < a.n);
+#pragma unroll
+    for (int block = 0; block < S::row_blocks; ++block) {
+      float* to = &d[block][first + 4 * j];
+      to[0] += v.x, to[1] += v.y, to[2] += v.x, to[3] += v.y;
+    }
+  }
+}
+
 // Box by box: 64 rows x box_columns through a shared buffer. The thread that stores waits, before the barrier
 // of a box, until the buffer of the next one has been read, so one barrier per box is enough.
 template <class S, int registers, class Combine>
@@ -208,8 +246,6 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
   const int thread = threadIdx.x % 128, lane = thread % 32;
   const int row = thread / 32 * 16 + lane % 16;  // the row whose address this lane gives to stmatrix
   const int swizzle = pitch == 128 ? row % 8 : pitch == 64 ? row / 2 % 4 : row / 4 % 2;
-  const EpilogueArguments& e = a.epilogue;
-  const bool has_gate_bias = e.gate_bias != nullptr, has_up_bias = S::gated && e.up_bias != nullptr;
 #pragma unroll
   for (int block = 0; block < S::row_blocks; ++block) {
 #pragma unroll
@@ -221,15 +257,12 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
 #pragma unroll
         for (int q = 0; q < 2; ++q) {
           const int j = box * (S::box_columns / 8) + 2 * pair + q;
-          const int column = at.column + 8 * j + lane % 4 * 2;
-          const float2 gate_bias = bias_pair<T>(e.gate_bias, column, has_gate_bias && column < a.n);
-          const float2 up_bias = bias_pair<T>(e.up_bias, column, has_up_bias && column < a.n);
           const float* g = &d[block][4 * j];
           const float* u = S::gated ? &d[block][4 * j + S::outputs / 2] : g;
 #pragma unroll
           for (int r = 0; r < 2; ++r) {
-            const float2 o = combine(make_float2(g[2 * r] + gate_bias.x, g[2 * r + 1] + gate_bias.y),
-                                     make_float2(u[2 * r] + up_bias.x, u[2 * r + 1] + up_bias.y));
+            const float2 o =
+                combine(make_float2(g[2 * r], g[2 * r + 1]), make_float2(u[2 * r], u[2 * r + 1]));
             packed[2 * q + r] = sm90::pack(o.x, o.y, T{});
           }
         }
@@ -245,6 +278,27 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
       }
       if (++buffer == S::buffers) buffer = 0;
     }
+  }
+}
+
+// What follows a tile's products.
+template <class S, int registers>
+__device__ __forceinline__ void finish_tile(const TileArguments& a, uint32_t out, int group, Place at,
+                                            uint32_t& buffer, float (&d)[S::row_blocks][registers]) {
+  add_bias<S, 0>(a.epilogue.gate_bias, a, at.column, d);
+  if constexpr (S::gated) add_bias<S, S::outputs / 2>(a.epilogue.up_bias, a, at.column, d);
+  if (a.epilogue.exact) {
+    store_tile<S>(a, out, group, at, buffer, d, [&](float2 gate, float2 up) {
+      gate = rounded<typename S::T>(gate), up = rounded<typename S::T>(up);
+      const Act act = a.epilogue.act;
+      const float2 o = make_float2(activated(act, gate.x), activated(act, gate.y));
+      return S::gated ? make_float2(o.x * up.x, o.y * up.y) : o;
+    });
+  } else {
+    with_activation(a.epilogue.act, [&]<Act act>() {
+      store_tile<S>(a, out, group, at, buffer, d,
+                    [](float2 gate, float2 up) { return combined<act, S::gated>(gate, up); });
+    });
   }
 }
 
@@ -268,19 +322,7 @@ __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& 
     });
     Place at = b.place(a, t);
     at.row += first_row;
-    if (a.epilogue.exact) {
-      store_tile<S>(a, out, group, at, buffer, d, [&](float2 gate, float2 up) {
-        gate = rounded<typename S::T>(gate), up = rounded<typename S::T>(up);
-        const Act act = a.epilogue.act;
-        const float2 o = make_float2(activated(act, gate.x), activated(act, gate.y));
-        return S::gated ? make_float2(o.x * up.x, o.y * up.y) : o;
-      });
-    } else {
-      with_activation(a.epilogue.act, [&]<Act act>() {
-        store_tile<S>(a, out, group, at, buffer, d,
-                      [](float2 gate, float2 up) { return combined<act, S::gated>(gate, up); });
-      });
-    }
+    finish_tile<S>(a, out, group, at, buffer, d);
   }
   if (threadIdx.x % 128 == 0) sm90::store_wait_read<0>();
 }
@@ -300,19 +342,19 @@ __global__ __launch_bounds__(S::threads, 1) void tile_gemm(const __grid_constant
     }
     sm90::barrier_init_fence();
   }
-  if constexpr (S::cluster > 1) sm90::cluster_sync();
+  if constexpr (S::cluster > 1) sm90::cluster_meet();
   __syncthreads();
   const int group = threadIdx.x / 128;
   if (group == 0) {
-    sm90::give_registers<24>();
+    sm90::give_registers<S::producer_registers>();
     if (threadIdx.x == 0) tile::produce<S>(arguments, block);
     __syncwarp();
   } else {
-    sm90::take_registers<240>();
+    sm90::take_registers<S::consumer_registers>();
     tile::consume<S>(arguments, block, group - 1);
   }
-  // No block leaves while a cluster mate may still write to it or arrive at its barriers.
-  if constexpr (S::cluster > 1) sm90::cluster_sync();
+  // No block leaves while its neighbour may still write to it or arrive at its barriers.
+  if constexpr (S::cluster > 1) sm90::cluster_meet();
 }
 
 }  // namespace epilogue::cuda
