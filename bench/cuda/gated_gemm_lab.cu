@@ -7,6 +7,9 @@
 // A configuration per process lets a script put a timeout around each, so that a hang costs one line of the
 // table.
 #include <array>
+#include <chrono>
+#include <numeric>
+#include <random>
 #include <string>
 
 #include "cuda/lab_check.cuh"
@@ -33,10 +36,10 @@ BufferSet make_set(const Shape& s, uint64_t seed) {
               allocate(s.hidden * s.dim * 2),   allocate(s.m * s.hidden * 2),
               allocate(2 * s.m * s.hidden * 2), allocate(s.m * s.dim * 2)};
   using T = __nv_bfloat16;
-  fill_random<T>(b.x.get(), s.m * s.dim, 1, seed);
+  fill_random<T>(b.x.get(), s.m * s.dim, std::getenv("LAB_ZEROS") ? 0 : 1, seed);
   fill_random<T>(b.gate_up.get(), 2 * s.hidden * s.dim, 1 / std::sqrt(float(s.dim)), seed + 1);
   fill_random<T>(b.down.get(), s.hidden * s.dim, 1 / std::sqrt(float(s.hidden)), seed + 2);
-  fill_random<T>(b.h.get(), s.m * s.hidden, 0.5f, seed + 3);
+  fill_random<T>(b.h.get(), s.m * s.hidden, std::getenv("LAB_ZEROS") ? 0 : 0.5f, seed + 3);
   return b;
 }
 
@@ -58,8 +61,11 @@ cuda::GatedGemmProblem down_problem(const Shape& s, const BufferSet& b) {
 struct Timed {
   std::string name;
   double us = 0;
+  double ghz = 0;
   cuda::GemmConfig config;
   int algorithm = -1;  // of cuBLASLt; -1: ours
+  cuda::Overlap overlap = cuda::Overlap::none;
+  bool stacked = false;
 };
 
 // Raster orders worth trying: they matter where what a wave reads does not fit the cache.
@@ -67,7 +73,7 @@ std::vector<cuda::GemmConfig> with_rasters(const cuda::GemmConfig& c, const cuda
   std::vector<cuda::GemmConfig> all;
   const std::vector<int> groups = c.kernel != cuda::GemmKernel::tile || p.m <= 512 ? std::vector<int>{8}
                                   : p.m <= 2048                                    ? std::vector<int>{2, 4}
-                                                : std::vector<int>{2, 4, 6, 8};
+                                                : std::vector<int>{2, 4, 8, 16};
   for (const int g : groups) all.push_back(c), all.back().raster_group = static_cast<int16_t>(g);
   return all;
 }
@@ -85,7 +91,67 @@ class ShapeBench {
                 1e6;
   }
 
+  // Candidates in turns, each for 20 ms or more: the card's clock follows the power drawn in the last tens of
+  // milliseconds, so that only neighbours in time, on a card that stays busy, are comparable. A candidate is
+  // "GATED+DOWN", either may be left out; each is "ID/GROUP" of our tile kernels with letters after it (o:
+  // overlaps the kernel before, s: gate and up stacked in one plain product), "kID" of our skinny ones, or
+  // "cN", cuBLAS's way N.
+  void turns(double seconds, const std::vector<std::string>& names) {
+    stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
+    down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);
+    struct Candidate {
+      std::string name;
+      cudaGraphExec_t graph;
+      int launches;
+      std::vector<double> us, ghz;
+    };
+    std::vector<Candidate> all;
+    for (const std::string& name : names) {
+      const size_t plus = name.find('+');
+      const Timed gated = parsed(name.substr(0, plus)),
+                  down = plus == std::string::npos ? Timed{""} : parsed(name.substr(plus + 1));
+      const int count = static_cast<int>(sets_.size());
+      const int launches = std::max(1, static_cast<int>(20e3 / (1.1 * floor_us_)) / count) * count;
+      const auto graph = timer_.capture(launches, [&](int i) {
+        const BufferSet& b = sets_[i % sets_.size()];
+        const cudaError_t e = gated.name.empty() ? cudaSuccess : launch_gated(gated, b);
+        return e != cudaSuccess || down.name.empty() ? e : launch_down(down, b);
+      });
+      if (graph == nullptr) std::printf("%s cannot run\n", name.c_str());
+      if (graph != nullptr) all.push_back({name, graph, launches, {}, {}});
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<size_t> order(all.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::mt19937 random(1);
+    const auto over = [&] {
+      return std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds);
+    };
+    for (int round = 0; round < 4 || !over(); ++round) {
+      for (const size_t i : order) {
+        Candidate& c = all[i];
+        const double us = timer_.replay(c.graph) / c.launches;
+        if (round > 0) c.us.push_back(us), c.ghz.push_back(timer_.gigahertz());
+      }
+      std::shuffle(order.begin(), order.end(), random);  // what ran before decides the clock too
+    }
+    std::printf("%ld,%ld,%ld floor %.1f, %zu rounds, first is the scale\n", s_.m, s_.dim, s_.hidden,
+                floor_us_, all[0].us.size());
+    for (const Candidate& c : all) {
+      std::vector<double> ratios;
+      for (size_t i = 0; i < c.us.size(); ++i) ratios.push_back(c.us[i] / all[0].us[i]);
+      std::printf("  %-28s %9.2f us  %.3f  %.2f GHz\n", c.name.c_str(), median(c.us), median(ratios),
+                  median(c.ghz));
+      std::fprintf(json_,
+                   "{\"m\":%ld,\"dim\":%ld,\"hidden\":%ld,\"what\":\"turns\",\"name\":\"%s\",\"us\":%.3f,"
+                   "\"ratio\":%.4f}\n",
+                   s_.m, s_.dim, s_.hidden, c.name.c_str(), median(c.us), median(ratios));
+    }
+  }
+
   void run(const std::vector<std::string>& skipped) {
+    stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
+    down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);
     warm_up();
     const auto stacked =
         time_lt("gate_up", CublasProduct(s_.m, 2 * s_.hidden, s_.dim), [](const BufferSet& b) {
@@ -105,29 +171,33 @@ class ShapeBench {
     struct Pair {
       Timed gated, down;
       bool overlapped;
-      std::vector<double> us;
+      std::vector<double> us, ghz;
     };
     std::vector<Pair> pairs;
     for (const Timed& g : few(gated)) {
-      pairs.push_back({g, best(down), false, {}});
+      pairs.push_back({g, best(down), false, {}, {}});
       for (const Timed& d : few(plain))
-        for (const bool overlapped : {false, true}) pairs.push_back({g, d, overlapped, {}});
+        for (const bool overlapped : {false, true}) pairs.push_back({g, d, overlapped, {}, {}});
     }
     Timed first_gate{"cublas"}, first_down{"cublas"};
     first_gate.algorithm = first_down.algorithm = 0;
-    std::vector<double> scales;
+    std::vector<double> scales, scale_ghz;
     for (int round = 0; round < (s_.m <= 64 ? 3 : 5); ++round) {
       scales.push_back(time_mlp(first_gate, first_down, false).us);
-      for (Pair& p : pairs) p.us.push_back(time_mlp(p.gated, p.down, p.overlapped).us);
+      scale_ghz.push_back(timer_.gigahertz());
+      for (Pair& p : pairs) {
+        p.us.push_back(time_mlp(p.gated, p.down, p.overlapped).us);
+        p.ghz.push_back(timer_.gigahertz());
+      }
     }
     std::sort(pairs.begin(), pairs.end(),
               [](const Pair& x, const Pair& y) { return median(x.us) < median(y.us); });
     const double pair_scale = median(scales);
-    std::printf("  G as a pair %.1f\n", pair_scale);
-    for (size_t i = 0; i < pairs.size() && i < 3; ++i)
-      std::printf("  MLP %.1f us = %.3f G: %s + %s%s\n", median(pairs[i].us),
-                  median(pairs[i].us) / pair_scale, pairs[i].gated.name.c_str(), pairs[i].down.name.c_str(),
-                  pairs[i].overlapped ? ", overlapped" : "");
+    std::printf("  G as a pair %.1f at %.2f GHz\n", pair_scale, median(scale_ghz));
+    for (size_t i = 0; i < pairs.size() && i < 8; ++i)
+      std::printf("  MLP %.1f us = %.3f G at %.2f GHz: %s + %s%s\n", median(pairs[i].us),
+                  median(pairs[i].us) / pair_scale, median(pairs[i].ghz), pairs[i].gated.name.c_str(),
+                  pairs[i].down.name.c_str(), pairs[i].overlapped ? ", overlapped" : "");
   }
 
  private:
@@ -173,6 +243,7 @@ class ShapeBench {
       if (config.kernel == cuda::GemmKernel::tile && s_.m <= 64) continue;
       for (const auto& c : with_rasters(config, problem(s_, sets_[0])))
         for (const cuda::Overlap overlap : {cuda::Overlap::none, cuda::Overlap::launch}) {
+          if (overlap != cuda::Overlap::none && floor_us_ > 100) continue;
           Timed t{cuda::name(c) + (overlap == cuda::Overlap::none ? "" : " overlapped")};
           t.config = c;
           t.us = timer_.microseconds(launches(floor_us_ / 2), replays(), [&](int i) {
@@ -180,6 +251,7 @@ class ShapeBench {
             p.overlap = overlap;
             return cuda::launch_gated_gemm(p, c, timer_.stream());
           });
+          t.ghz = timer_.gigahertz();
           record(what, t);
           if (t.us > 0) all.push_back(t);
         }
@@ -188,24 +260,48 @@ class ShapeBench {
     return all;
   }
 
-  Timed time_mlp(const Timed& gated, const Timed& down, bool overlapped) {
-    if (!stacked_product_) {
-      stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
-      down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);
+  static Timed parsed(const std::string& text) {
+    Timed t{text};
+    if (text.empty()) return t;
+    if (text[0] == 'c') return t.algorithm = std::atoi(text.c_str() + 1), t;
+    int id = 0, group = 8;
+    const bool skinny = text[0] == 'k';
+    std::sscanf(text.c_str() + skinny, "%d/%d", &id, &group);
+    for (const auto& c : cuda::gated_gemm_configs())
+      if (c.kernel == (skinny ? cuda::GemmKernel::skinny : cuda::GemmKernel::tile) && c.id == id)
+        t.config = c;
+    t.config.raster_group = static_cast<int16_t>(group);
+    t.stacked = text.find('s') != std::string::npos;
+    if (text.find('o') != std::string::npos) t.overlap = cuda::Overlap::weights;
+    return t;
+  }
+  cudaError_t launch_gated(const Timed& t, const BufferSet& b) {
+    if (t.algorithm >= 0) {
+      return stacked_product_->run(t.algorithm, b.x.get(), b.gate_up.get(), b.stacked.get(), timer_.stream());
     }
+    auto p = gated_problem(s_, b);
+    p.overlap = t.overlap;
+    if (t.stacked) p.up = nullptr, p.act = Act::none, p.n *= 2, p.out = b.stacked.get(), p.out_stride = p.n;
+    return cuda::launch_gated_gemm(p, t.config, timer_.stream());
+  }
+  cudaError_t launch_down(const Timed& t, const BufferSet& b) {
+    if (t.algorithm >= 0) {
+      return down_product_->run(t.algorithm, b.h.get(), b.down.get(), b.y.get(), timer_.stream());
+    }
+    auto p = down_problem(s_, b);
+    p.overlap = t.overlap;
+    return cuda::launch_gated_gemm(p, t.config, timer_.stream());
+  }
+
+  Timed time_mlp(const Timed& gated, const Timed& down, bool overlapped) {
     Timed t{gated.name + " + " + down.name + (overlapped ? ", overlapped" : "")};
     t.us = timer_.microseconds(launches(floor_us_), s_.m <= 64 ? 5 : 3, [&](int i) {
       const BufferSet& b = sets_[i % sets_.size()];
-      auto first = gated_problem(s_, b), second = down_problem(s_, b);
-      if (overlapped) first.overlap = cuda::Overlap::launch, second.overlap = cuda::Overlap::weights;
-      const cudaError_t e = gated.algorithm >= 0
-                                ? stacked_product_->run(gated.algorithm, b.x.get(), b.gate_up.get(),
-                                                        b.stacked.get(), timer_.stream())
-                                : cuda::launch_gated_gemm(first, gated.config, timer_.stream());
-      if (e != cudaSuccess) return e;
-      if (down.algorithm >= 0)
-        return down_product_->run(down.algorithm, b.h.get(), b.down.get(), b.y.get(), timer_.stream());
-      return cuda::launch_gated_gemm(second, down.config, timer_.stream());
+      Timed first = gated, second = down;
+      first.overlap = overlapped ? cuda::Overlap::launch : cuda::Overlap::none;
+      second.overlap = overlapped ? cuda::Overlap::weights : cuda::Overlap::none;
+      const cudaError_t e = launch_gated(first, b);
+      return e != cudaSuccess ? e : launch_down(second, b);
     });
     record("mlp", t);
     return t;
@@ -223,14 +319,20 @@ class ShapeBench {
       const bool known = std::any_of(some.begin(), some.end(), [&](const Timed& o) {
         return o.config.kernel == t.config.kernel && o.config.id == t.config.id;
       });
-      if (!known && some.size() < (s_.m <= 64 ? 6 : 2)) some.push_back(t);
+      if (!known && some.size() < (s_.m <= 64 ? 6 : 3)) some.push_back(t);
     }
     return some;
   }
   static void print_best(const char* what, const std::vector<Timed>& all) {
     std::printf("  %s", what);
-    for (size_t i = 0; i < all.size() && i < 3; ++i)
-      std::printf(" | %s %.1f", all[i].name.c_str(), all[i].us);
+    std::vector<std::string> shown;
+    for (const Timed& t : all) {
+      const std::string key =
+          std::to_string(static_cast<int>(t.config.kernel)) + ":" + std::to_string(t.config.id);
+      if (std::count(shown.begin(), shown.end(), key) || shown.size() > 13) continue;
+      shown.push_back(key);
+      std::printf(" | %s %.1f (%.2f GHz)", t.name.c_str(), t.us, t.ghz);
+    }
     std::printf("\n");
   }
   void record(const char* what, const Timed& t) const {
@@ -296,14 +398,30 @@ int ceilings() {
 }
 
 template <class T>
-int check_config(const cuda::GemmConfig& config) {
+int check_config(const cuda::GemmConfig& config, const std::vector<CheckCase>& cases) {
   int wrong = 0, count = 0;
   for (const bool gated : {true, false})
-    for (const auto& c : check_cases(config))
-      ++count, wrong += wrong < 4 && !check<T>(config, c, gated, 1000 + count);
+    for (const auto& c : cases) ++count, wrong += wrong < 4 && !check<T>(config, c, gated, 1000 + count);
   std::printf("%s %s: %d of %d cases wrong\n", wrong ? "FAIL" : "ok  ", cuda::name(config).c_str(), wrong,
               count);
   return wrong > 0;
+}
+
+// one M DIM HIDDEN gated|plain KERNEL:ID GROUP LAG: three launches for a profiler
+int run_one(char** argv) {
+  const Shape shape{std::atol(argv[2]), std::atol(argv[3]), std::atol(argv[4]), Act::silu};
+  const BufferSet b = make_set(shape, 1);
+  int kernel = 0, id = 0;
+  std::sscanf(argv[6], "%d:%d", &kernel, &id);
+  for (auto c : cuda::gated_gemm_configs()) {
+    if (static_cast<int>(c.kernel) != kernel || c.id != id) continue;
+    c.raster_group = static_cast<int16_t>(std::atoi(argv[7]));
+    const auto p = std::string(argv[5]) == "gated" ? gated_problem(shape, b) : down_problem(shape, b);
+    for (int i = 0; i < 3; ++i) LAB_CHECK(cuda::launch_gated_gemm(p, c, nullptr));
+    LAB_CHECK(cudaDeviceSynchronize());
+    std::printf("ran %s\n", cuda::name(c).c_str());
+  }
+  return 0;
 }
 
 int main_of(int argc, char** argv) {
@@ -314,13 +432,16 @@ int main_of(int argc, char** argv) {
       std::printf("%d %d %s\n", static_cast<int>(c.kernel), c.id, cuda::name(c).c_str());
     return 0;
   }
-  if (mode == "check" && argc >= 4) {
-    for (const auto& c : cuda::gated_gemm_configs())
-      if (static_cast<int>(c.kernel) == std::atoi(argv[2]) && c.id == std::atoi(argv[3]))
-        return argc > 4 && std::string(argv[4]) == "f16" ? check_config<__half>(c)
-                                                         : check_config<__nv_bfloat16>(c);
+  if ((mode == "check" || mode == "check-small") && argc >= 4) {
+    for (const auto& c : cuda::gated_gemm_configs()) {
+      if (static_cast<int>(c.kernel) != std::atoi(argv[2]) || c.id != std::atoi(argv[3])) continue;
+      const auto cases = mode == "check" ? check_cases(c) : small_cases(c);
+      return argc > 4 && std::string(argv[4]) == "f16" ? check_config<__half>(c, cases)
+                                                       : check_config<__nv_bfloat16>(c, cases);
+    }
   }
-  if (mode == "time" && argc >= 7) {
+  if (mode == "one" && argc >= 8) return run_one(argv);
+  if ((mode == "time" && argc >= 7) || (mode == "turns" && argc >= 9)) {
     const std::string act = argv[5];
     const Shape shape{std::atol(argv[2]), std::atol(argv[3]), std::atol(argv[4]),
                       act == "silu"   ? Act::silu
@@ -328,7 +449,11 @@ int main_of(int argc, char** argv) {
                                       : Act::gelu_tanh};
     std::FILE* json = std::fopen(argv[6], "a");
     if (json == nullptr) return 2;
-    ShapeBench(shape, json).run(std::vector<std::string>(argv + 7, argv + argc));
+    ShapeBench bench(shape, json);
+    if (mode == "turns")
+      bench.turns(std::atof(argv[7]), std::vector<std::string>(argv + 8, argv + argc));
+    else
+      bench.run(std::vector<std::string>(argv + 7, argv + argc));
     std::fclose(json);
     return 0;
   }

@@ -87,6 +87,13 @@ __global__ void compare_kernel(const T* base, int64_t rows, int64_t columns, int
   if (i < 6) report->first[i] = {row, column, expected, static_cast<float>(value)};
 }
 
+// Words that differ between two runs.
+__global__ void differ_kernel(const uint16_t* a, const uint16_t* b, int64_t count,
+                              unsigned long long* differ) {
+  const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (i < count && a[i] != b[i]) atomicAdd(differ, 1ull);
+}
+
 struct CheckCase {
   int64_t m, n, k;
   Act act;
@@ -134,6 +141,17 @@ bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint6
                                   guard_rows, static_cast<Report*>(report.get()));
   Report r;
   LAB_CHECK(cudaMemcpy(&r, report.get(), sizeof r, cudaMemcpyDeviceToHost));
+  const auto again = allocate(out_count * 2);
+  LAB_CHECK(cudaMemcpy(again.get(), poisoned.data(), out_count * 2, cudaMemcpyHostToDevice));
+  p.out = static_cast<T*>(again.get()) + guard_rows * p.out_stride;
+  LAB_CHECK(cuda::launch_gated_gemm(p, config, nullptr));
+  LAB_CHECK(cudaMemset(report.get(), 0, sizeof(Report)));
+  differ_kernel<<<static_cast<unsigned>((out_count + 255) / 256), 256>>>(
+      static_cast<uint16_t*>(out.get()), static_cast<uint16_t*>(again.get()), out_count,
+      &static_cast<Report*>(report.get())->wrong);
+  Report twice;
+  LAB_CHECK(cudaMemcpy(&twice, report.get(), sizeof twice, cudaMemcpyDeviceToHost));
+  if (twice.wrong > 0) return std::printf("  %llu elements differ between two runs\n", twice.wrong), false;
   if (r.wrong == 0 && r.touched == 0) return true;
   std::printf(
       "  WRONG %s %s m=%ld n=%ld k=%ld act=%d bias=%d exact=%d padded=%d: %llu of %ld off, %llu guards "
@@ -146,18 +164,25 @@ bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint6
   return false;
 }
 
+// For compute-sanitizer, under which a kernel runs a thousand times slower.
+inline std::vector<CheckCase> small_cases(const cuda::GemmConfig& config) {
+  const int64_t m = config.kernel == cuda::GemmKernel::tile ? 300 : config.rows;
+  return {{m, 200, 328, Act::silu, true, false, true}};
+}
+
 // The sizes a configuration is tried on: whole tiles, tails of each size, more tiles than blocks.
 inline std::vector<CheckCase> check_cases(const cuda::GemmConfig& config) {
   const bool tile = config.kernel == cuda::GemmKernel::tile;
-  const std::vector<int64_t> ms = tile ? std::vector<int64_t>{1, 128, 257, 1000, 2600}
-                                       : std::vector<int64_t>{1, config.rows / 2 + 1, config.rows};
+  const std::vector<int64_t> ms =
+      tile ? std::vector<int64_t>{1, 128, 257, 1000, 2600}
+           : std::vector<int64_t>{1, config.rows / 2 + 1, config.rows, config.rows + 1, 2 * config.rows + 1};
   const int64_t sizes[][2] = {{64, 64}, {192, 256},  {200, 72},   {1000, 776},
                               {8, 8},   {3072, 768}, {1024, 2048}};
   std::vector<CheckCase> cases;
   int i = 0;
   for (const int64_t m : ms)
     for (const auto& [n, k] : sizes) {
-      if (m > config.rows && !tile) continue;
+      if (!cuda::takes(config, {.m = m})) continue;
       cases.push_back({m, n, k, static_cast<Act>(i % 5), i % 2 == 1, i % 7 == 3, i % 3 == 1});
       ++i;
     }

@@ -14,44 +14,81 @@ inline double median(std::vector<double> v) {
   return v.empty() ? 0 : v[v.size() / 2];
 }
 
+// The multiprocessor's cycle counter beside the clock on the wall: two of them tell the clock rate between.
+struct ClockSample {
+  unsigned long long cycles, nanoseconds, multiprocessor;
+};
+__global__ void sample_clock(ClockSample* to) {
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(to->nanoseconds));
+  to->cycles = clock64();
+  unsigned id;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+  to->multiprocessor = id;
+}
+
 class Timer {
  public:
   Timer() {
     LAB_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     LAB_CHECK(cudaEventCreate(&begin_));
     LAB_CHECK(cudaEventCreate(&end_));
+    LAB_CHECK(cudaMallocHost(&samples_, 2 * sizeof(ClockSample)));
   }
   cudaStream_t stream() const { return stream_; }
+
+  // A graph of launch(0), launch(1), ..., or nothing when one of them gives an error, which is kept in
+  // error().
+  cudaGraphExec_t capture(int launches, const std::function<cudaError_t(int)>& launch) {
+    cudaGraph_t graph;
+    cudaGraphExec_t instance;
+    LAB_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    error_ = cudaSuccess;
+    sample_clock<<<1, 1, 0, stream_>>>(samples_);
+    for (int i = 0; i < launches && error_ == cudaSuccess; ++i) error_ = launch(i);
+    sample_clock<<<1, 1, 0, stream_>>>(samples_ + 1);
+    LAB_CHECK(cudaStreamEndCapture(stream_, &graph));
+    if (error_ != cudaSuccess) return (void)cudaGetLastError(), nullptr;
+    LAB_CHECK(cudaGraphInstantiate(&instance, graph, 0));
+    LAB_CHECK(cudaGraphDestroy(graph));
+    return instance;
+  }
+
+  // Microseconds of one replay.
+  double replay(cudaGraphExec_t instance) {
+    LAB_CHECK(cudaEventRecord(begin_, stream_));
+    LAB_CHECK(cudaGraphLaunch(instance, stream_));
+    LAB_CHECK(cudaEventRecord(end_, stream_));
+    LAB_CHECK(cudaEventSynchronize(end_));
+    float ms = 0;
+    LAB_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
+    return ms * 1e3;
+  }
+  // Of the last replay; 0: not known.
+  double gigahertz() const {
+    const ClockSample &from = samples_[0], &to = samples_[1];
+    return from.multiprocessor == to.multiprocessor
+               ? static_cast<double>(to.cycles - from.cycles) /
+                     static_cast<double>(to.nanoseconds - from.nanoseconds)
+               : 0;
+  }
 
   // Microseconds of launch(i), the median over replays of a graph of `launches` of them. `launch` returns a
   // cudaError_t; a negative result is that error.
   double microseconds(int launches, int replays, const std::function<cudaError_t(int)>& launch) {
-    cudaGraph_t graph;
-    cudaGraphExec_t instance;
-    LAB_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    cudaError_t error = cudaSuccess;
-    for (int i = 0; i < launches && error == cudaSuccess; ++i) error = launch(i);
-    LAB_CHECK(cudaStreamEndCapture(stream_, &graph));
-    if (error != cudaSuccess) return (void)cudaGetLastError(), -static_cast<double>(error);
-    LAB_CHECK(cudaGraphInstantiate(&instance, graph, 0));
+    const cudaGraphExec_t instance = capture(launches, launch);
+    if (instance == nullptr) return -static_cast<double>(error_);
     std::vector<double> times;
-    for (int r = 0; r < replays + 1; ++r) {
-      LAB_CHECK(cudaEventRecord(begin_, stream_));
-      LAB_CHECK(cudaGraphLaunch(instance, stream_));
-      LAB_CHECK(cudaEventRecord(end_, stream_));
-      LAB_CHECK(cudaEventSynchronize(end_));
-      float ms = 0;
-      LAB_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
-      if (r > 0) times.push_back(ms * 1e3 / launches);  // the first warms up
-    }
+    replay(instance);  // warms up
+    for (int r = 0; r < replays; ++r) times.push_back(replay(instance) / launches);
     LAB_CHECK(cudaGraphExecDestroy(instance));
-    LAB_CHECK(cudaGraphDestroy(graph));
     return median(times);
   }
 
  private:
   cudaStream_t stream_;
   cudaEvent_t begin_, end_;
+  ClockSample* samples_ = nullptr;
+  cudaError_t error_ = cudaSuccess;
 };
 
 // out[m, n] = x[m, k] w[n, k]^T in bf16. Algorithm 0 is cublasGemmEx, which PyTorch's F.linear calls; the
