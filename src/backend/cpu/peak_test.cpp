@@ -23,7 +23,7 @@ TEST(Isa, CapLowersWhatRuns) {
 // Wide bounds: a processor of 2013 and one beyond any known; outside of them the loop was dropped or spilled.
 TEST(Peak, CeilingsArePlausibleAndMeasuredOnce) {
   const double fma = peak_fma_gflops(), copy = copy_bandwidth_gbs();
-  EXPECT_GT(fma, 0.5);
+  EXPECT_GT(fma, 0.1);
   EXPECT_LT(fma / thread_count(), 1000);
   EXPECT_GT(copy, 0.05);
   EXPECT_LT(copy / thread_count(), 500);

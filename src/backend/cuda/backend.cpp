@@ -18,6 +18,8 @@ namespace epilogue::cuda {
 namespace {
 
 constexpr std::array kImplementations{
+    Implementation{"gated_mlp_sm90", [](Op op) { return op == Op::gated_mlp; }, refuse_gated_mlp,
+                   run_gated_mlp},
     Implementation{"gated_gemm_sm90", [](Op op) { return op == Op::gated_linear; }, refuse_gated_linear,
                    run_gated_linear},
     Implementation{"gemm_cublaslt", serves_class<OpClass::gemm>, refuse_gemm_cublaslt, run_gemm_cublaslt},

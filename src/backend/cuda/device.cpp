@@ -12,7 +12,6 @@ namespace epilogue::cuda {
 namespace {
 
 constexpr int kMostDevices = 64;
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends for Hopper
 
 struct ThreadState {
   cudaStream_t stream = nullptr;  // null: the default stream
@@ -62,12 +61,12 @@ Workspace CudaDevice::workspace() { return {workspace_storage().get()->data, kWo
 
 detail::StorageRef CudaDevice::workspace_storage() {
   if (Capture* recording = capture()) {
-    if (!recording->workspace.get()) recording->workspace = allocate(kWorkspaceBytes);
+    if (!recording->workspace.get()) recording->workspace = allocate(kWorkspaceBytes + kBetweenKernelsBytes);
     return recording->workspace;
   }
   const std::lock_guard lock(workspaces_mutex_);
   detail::StorageRef& kept = workspaces_[stream()];
-  if (!kept.get()) kept = allocate(kWorkspaceBytes);
+  if (!kept.get()) kept = allocate(kWorkspaceBytes + kBetweenKernelsBytes);
   return kept;
 }
 

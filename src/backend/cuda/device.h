@@ -21,6 +21,7 @@ struct Capture {
   Pool* pool = nullptr;
   std::vector<detail::StorageRef> kept;
   detail::StorageRef workspace;  // the GEMM library's: its own, since replays run beside eager calls
+  bool one_call = false;         // of one op, to be replayed as one launch
 };
 
 // A captured graph, ready to be launched.
@@ -34,6 +35,11 @@ struct Workspace {
   void* data;
   size_t bytes;
 };
+
+// A workspace has room behind it for what one call passes from a kernel to the next. It is for calls replayed
+// as one launch: then nothing else runs on the stream between the two.
+inline constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends for Hopper
+inline constexpr size_t kBetweenKernelsBytes = size_t{8} << 20;
 
 // Where a kernel is launched, and whether it may begin before its predecessor has ended (compute capability
 // 9).

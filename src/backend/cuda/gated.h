@@ -1,4 +1,4 @@
-// act(x gate^T + b) * (x up^T + b) in one kernel, on Hopper.
+// act(x gate^T + b) * (x up^T + b) in one kernel, on Hopper, and the whole MLP in two.
 #pragma once
 
 #include "backend/backend.h"
@@ -8,5 +8,9 @@ namespace epilogue::cuda {
 // Serves gated_linear.
 const char* refuse_gated_linear(const KernelCall& call);
 KernelRan run_gated_linear(const KernelCall& call);
+
+// Serves gated_mlp where the hidden tensor is small: as one call its two kernels are replayed by one launch.
+const char* refuse_gated_mlp(const KernelCall& call);
+KernelRan run_gated_mlp(const KernelCall& call);
 
 }  // namespace epilogue::cuda

@@ -36,6 +36,7 @@ class OneCallCapture {
     static thread_local cudaStream_t stream = nullptr;
     if (!stream) EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     capture_.workspace = device.workspace_storage();  // of the stream the call belongs to
+    capture_.one_call = true;
     capture_.stream = stream;
     capture_.pool = device.allocator().shared_pool();
     EP_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
