@@ -21,6 +21,9 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_CUDA_MODULE",
      "the CUDA module to load, or 'none'; default: libepilogue_cuda.so beside libepilogue"},
     {"EPILOGUE_TF32", "1 lets CUDA products of f32 run in tf32; default: 0, full f32"},
+    {"EPILOGUE_REPLAY",
+     "0 launches every CUDA kernel anew, as its own call in a trace; default: 1, repeated calls are "
+     "replayed"},
     {"EPILOGUE_DISABLE_PASSES", "passes of compile() to leave out, comma-separated"},
     {"EPILOGUE_CACHE_MB", "how large the cache of compiled kernels may grow; default: 512"},
     {"EPILOGUE_KERNELS_POLICY",

@@ -15,6 +15,7 @@ enum class EnvVar : uint8_t {
   cache_dir,
   cuda_module,
   tf32,
+  replay,
   disable_passes,
   cache_mb,
   kernels_policy,

@@ -12,6 +12,7 @@
 #include "backend/implementation_list.h"
 #include "backend/module.h"
 #include "base/check.h"
+#include "base/env.h"
 #include "profile/event.h"
 
 namespace epilogue::cuda {
@@ -99,8 +100,9 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
   note_use(call.output.storage());
   for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
   try {
+    static const bool replays = env_flag(EnvVar::replay, true);
     const AskedImplementation* asked = call.attrs.implementation;
-    if (device_.capture() || (asked && !asked->replayable))
+    if (!replays || device_.capture() || (asked && !asked->replayable))
       implementation.run(call);
     else
       memo_of(device_).run(device_, implementation, call);
