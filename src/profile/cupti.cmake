@@ -1,6 +1,5 @@
 # The profiler's device tracer: a module beside the library, which loads it when a window opens and a GPU is in use.
 # Built wherever the CUDA toolkit has CUPTI; it needs no nvcc.
-find_package(CUDAToolkit QUIET)
 if(NOT TARGET CUDA::cupti)
   message(STATUS "CUPTI: not found, the profiler will not see GPU kernels")
   return()
