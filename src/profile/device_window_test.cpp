@@ -58,6 +58,7 @@ class PlannedTracer final : public DeviceTracer {
   // A call on this thread, here and now.
   void call(uint32_t correlation, const char* name = "cudaLaunchKernel") {
     const uint64_t start = ticks_now();
+    calls_over_ = 0;
     DeviceRecord& made = add(EventKind::cuda_runtime, name, start, start + 1, correlation);
     made.lane = gettid();
     made.detail = kLaunchKernelId;
@@ -65,10 +66,12 @@ class PlannedTracer final : public DeviceTracer {
     }
   }
 
-  // Work of device 0, some ticks from now.
+  // Work of device 0, some ticks after the calls so far: the order of works is the plan's, however slowly
+  // this thread runs.
   DeviceRecord& work(EventKind kind, const char* name, uint32_t correlation, uint64_t after, uint64_t ticks,
                      int64_t stream = 7) {
-    const uint64_t start = ticks_now() + after;
+    if (calls_over_ == 0) calls_over_ = ticks_now();
+    const uint64_t start = calls_over_ + after;
     DeviceRecord& done = add(kind, name, start, start + ticks, correlation);
     done.lane = stream;
     return done;
@@ -78,6 +81,9 @@ class PlannedTracer final : public DeviceTracer {
   DeviceRecords records;
   int attaches = 0, takes = 0;
   bool attached = false;
+
+ private:
+  uint64_t calls_over_ = 0;
 };
 
 std::vector<trace::Event> events(const trace::Trace& trace, EventKind kind) {
