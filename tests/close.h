@@ -1,8 +1,9 @@
-// How far two tensors are apart.
+// How far two tensors are apart, and whether they are at all.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "epilogue/tensor.h"
@@ -22,6 +23,12 @@ inline double max_error(const Tensor& found, const Tensor& expected) {
     worst = std::max(worst, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
   }
   return worst;
+}
+
+// Of contiguous tensors, wherever they are.
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(Device{}), y = b.to(Device{});
+  return x.sizes() == y.sizes() && x.dtype() == y.dtype() && std::memcmp(x.data(), y.data(), x.nbytes()) == 0;
 }
 
 }  // namespace epilogue

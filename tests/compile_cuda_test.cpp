@@ -9,7 +9,7 @@
 #include "epilogue/compile.h"
 #include "epilogue/device.h"
 #include "epilogue/nn.h"
-#include "epilogue/profiler.h"
+#include "traced.h"
 
 namespace epilogue {
 namespace {
@@ -35,15 +35,11 @@ class CompileCuda : public ::testing::Test {
   }
 
   static std::vector<std::string> kernels_of(const std::function<void()>& call) {
-    Profiler profiler;
-    profiler.start();
-    call();
-    synchronize(kCuda);
-    profiler.stop();
-    std::vector<std::string> names;
-    for (const trace::Event& event : profiler.trace().events)
-      if (event.kind == trace::EventKind::kernel) names.emplace_back(profiler.trace().name(event));
-    return names;
+    const auto waited = [&] {
+      call();
+      synchronize(kCuda);
+    };
+    return epilogue::kernels_of(waited, trace::EventKind::kernel);
   }
 };
 

@@ -10,6 +10,7 @@
 #include "close.h"
 #include "epilogue/nn.h"
 #include "epilogue/profiler.h"
+#include "traced.h"
 
 namespace epilogue {
 namespace {
@@ -20,17 +21,6 @@ using ::testing::HasSubstr;
 
 CompiledFunction compiled(const nn::GatedMlp& layer, CompileOptions options = {}) {
   return compile([&layer](const Tensor& x) { return layer.forward(x); }, std::move(options));
-}
-
-std::vector<std::string> kernels_of(const std::function<void()>& call) {
-  Profiler profiler;
-  profiler.start();
-  call();
-  profiler.stop();
-  std::vector<std::string> names;
-  for (const trace::Event& event : profiler.trace().events)
-    if (event.kind == trace::EventKind::cpu_kernel) names.emplace_back(profiler.trace().name(event));
-  return names;
 }
 
 TEST(Compile, AnswersTheFirstCallOpByOpAndThenByItsPlan) {

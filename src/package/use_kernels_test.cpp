@@ -1,4 +1,3 @@
-#include <cstring>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -6,6 +5,7 @@
 
 #include "backend/cpu/isa.h"
 #include "base/check.h"
+#include "close.h"
 #include "devices.h"
 #include "epilogue/compile.h"
 #include "epilogue/kernels.h"
@@ -22,10 +22,6 @@ using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 const KernelMap kGeglu{{"GatedMlp", "epilogue/geglu@1"}}, kFixture{{"GatedMlp", "test/fixture@1"}};
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.sizes() == b.sizes() && a.dtype() == b.dtype() && std::memcmp(a.data(), b.data(), a.nbytes()) == 0;
-}
 
 KernelStats stats_of(const std::string& package, const std::string& op = "silu_mul",
                      const std::string& reason = "") {

@@ -13,7 +13,7 @@
 #include "base/threads.h"
 #include "epilogue/memory.h"
 #include "epilogue/nn.h"
-#include "epilogue/profiler.h"
+#include "traced.h"
 
 namespace epilogue {
 namespace {
@@ -67,17 +67,6 @@ void expect_close(const Tensor& found, const Tensor& expected, const std::string
   const double store = found.dtype() == DType::bf16 ? 0x1p-8 : found.dtype() == DType::f16 ? 0x1p-11 : 0;
   const int roundings = cpu::refuse_panels(found.dtype()) ? 4 : 1;
   EXPECT_LE(worst, (roundings * store + 4e-6) * largest) << what;
-}
-
-std::vector<std::string> kernels_of(const std::function<void()>& run) {
-  Profiler profiler;
-  profiler.start();
-  run();
-  profiler.stop();
-  std::vector<std::string> names;
-  for (const trace::Event& event : profiler.trace().events)
-    if (event.kind == trace::EventKind::cpu_kernel) names.emplace_back(profiler.trace().name(event));
-  return names;
 }
 
 // x in one of the layouts a caller may have it in.
