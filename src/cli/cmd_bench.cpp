@@ -150,24 +150,23 @@ struct Options {
   int threads = 0;
 };
 
-void add_bench_of(CLI::App& parent, const char* name, const char* what, ProblemKind kind) {
-  CLI::App* command = parent.add_subcommand(name, what);
-  auto problem = std::make_shared<ProblemOptions>(*command, kind);
+void add_bench_of(Command parent, const char* name, const char* what, ProblemKind kind) {
+  const Command command = parent.add_subcommand(name, what);
+  auto problem = std::make_shared<ProblemOptions>(command, kind);
   auto options = std::make_shared<Options>();
-  command->add_option("--modes", options->modes, "modes, with commas, or all")->capture_default_str();
-  command->add_option("--shapes", options->shapes, "a file with one problem a line, see bench/shapes");
-  command->add_option("--min-time", options->min_time, "seconds to measure each row for")
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
+  command.add_option("--modes", options->modes, "modes, with commas, or all").show_default();
+  command.add_option("--shapes", options->shapes, "a file with one problem a line, see bench/shapes");
+  command.add_option("--min-time", options->min_time, "seconds to measure each row for").show_default();
+  command.add_option("--threads", options->threads, "CPU threads; default: all").positive();
   command
-      ->add_option(
+      .add_option(
           "--clock", options->clock,
           "wall, or thread: the processor time of the one CPU thread, for a machine that others use too")
-      ->check(CLI::IsMember({"wall", "thread"}))
-      ->capture_default_str();
-  add_format_option(*command, options->format);
-  command->footer(fmt::format("Example:\n  epilogue bench {} --dtype bf16 --min-time 1", name));
-  command->callback([problem, options] {
+      .one_of({"wall", "thread"})
+      .show_default();
+  add_format_option(command, options->format);
+  command.footer(fmt::format("Example:\n  epilogue bench {} --dtype bf16 --min-time 1", name));
+  command.callback([problem, options] {
     const TimedBy clock = options->clock == "thread" ? TimedBy::thread : TimedBy::wall;
     if (clock == TimedBy::thread) options->threads = 1;
     if (options->threads > 0) set_thread_count(options->threads);
@@ -186,11 +185,12 @@ void add_bench_of(CLI::App& parent, const char* name, const char* what, ProblemK
 
 }  // namespace
 
-void add_bench(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("bench", "time a layer in its modes, beside the machine's ceilings");
-  command->require_subcommand(1);
-  add_bench_of(*command, "linear", "x times a weight, plus a bias", ProblemKind::linear);
-  add_bench_of(*command, "mlp", "the (gated) MLP", ProblemKind::mlp);
+void add_bench(Command app, int&) {
+  const Command command =
+      app.add_subcommand("bench", "time a layer in its modes, beside the machine's ceilings");
+  command.require_subcommand();
+  add_bench_of(command, "linear", "x times a weight, plus a bias", ProblemKind::linear);
+  add_bench_of(command, "mlp", "the (gated) MLP", ProblemKind::mlp);
 }
 
 }  // namespace epilogue::cli

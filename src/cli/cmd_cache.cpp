@@ -76,15 +76,15 @@ void clear(const std::string& format) {
 
 }  // namespace
 
-void add_cache(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand(
+void add_cache(Command app, int&) {
+  const Command command = app.add_subcommand(
       "cache", "what is kept between runs: compiled kernels, tuned choices, kernel packages");
-  command->require_subcommand(1);
+  command.require_subcommand();
   const auto add = [&](const char* name, const char* what, void (*run)(const std::string&)) {
-    CLI::App* part = command->add_subcommand(name, what);
+    const Command part = command.add_subcommand(name, what);
     auto format = std::make_shared<std::string>("table");
-    add_format_option(*part, *format);
-    part->callback([format, run] { run(*format); });
+    add_format_option(part, *format);
+    part.callback([format, run] { run(*format); });
   };
   add("list", "what, how large, where", list);
   add("clear", "remove all of it but the kernel packages, which `kernels remove` removes", clear);

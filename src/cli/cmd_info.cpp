@@ -6,11 +6,12 @@
 
 namespace epilogue::cli {
 
-void add_info(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("info", "devices, instruction sets, libraries and their versions");
+void add_info(Command app, int&) {
+  const Command command =
+      app.add_subcommand("info", "devices, instruction sets, libraries and their versions");
   auto format = std::make_shared<std::string>("table");
-  add_format_option(*command, *format);
-  command->callback(
+  add_format_option(command, *format);
+  command.callback(
       [format] { fmt::print("{}", *format == "json" ? machine_json() + "\n" : machine_text()); });
 }
 

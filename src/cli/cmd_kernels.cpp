@@ -197,36 +197,35 @@ void remove(const Options& options) {
 }
 
 template <class Run>
-void add_command(CLI::App& kernels, const char* name, const char* what, const char* names, bool required,
+void add_command(Command kernels, const char* name, const char* what, const char* names, bool required,
                  Run run) {
-  CLI::App* command = kernels.add_subcommand(name, what);
+  const Command command = kernels.add_subcommand(name, what);
   auto options = std::make_shared<Options>();
   const std::string_view verb = name;
-  if (names) command->add_option("NAME", options->names, names)->required(required);
+  if (names) command.add_option("NAME", options->names, names).required(required);
   if (verb == "verify" || verb == "lock")
-    command->add_option("--lock-file", options->lock_file, "the project's pins")->capture_default_str();
-  if (verb == "explain")
-    command->add_option("--device", options->device, "cpu or cuda[:N]")->capture_default_str();
-  if (verb != "lock" && verb != "remove") add_format_option(*command, options->format);
-  command->callback([options, run] { run(*options); });
+    command.add_option("--lock-file", options->lock_file, "the project's pins").show_default();
+  if (verb == "explain") command.add_option("--device", options->device, "cpu or cuda[:N]").show_default();
+  if (verb != "lock" && verb != "remove") add_format_option(command, options->format);
+  command.callback([options, run] { run(*options); });
 }
 
 }  // namespace
 
-void add_kernels(CLI::App& app, int& exit_code) {
-  CLI::App* kernels =
+void add_kernels(Command app, int& exit_code) {
+  const Command kernels =
       app.add_subcommand("kernels", "prebuilt kernels: add, pin, verify and test packages of them");
-  kernels->require_subcommand(1);
-  add_kernels_add(*kernels);
-  add_command(*kernels, "list", "the packages in the cache", nullptr, false, list);
-  add_command(*kernels, "verify", "compare every file with its hash", "NAME[@VERSION]; default: all", false,
+  kernels.require_subcommand();
+  add_kernels_add(kernels);
+  add_command(kernels, "list", "the packages in the cache", nullptr, false, list);
+  add_command(kernels, "verify", "compare every file with its hash", "NAME[@VERSION]; default: all", false,
               [&exit_code](const Options& options) { exit_code = verify(options); });
-  add_command(*kernels, "lock", "pin packages in kernels.lock", "NAME[@VERSION]; default: all", false, lock);
-  add_command(*kernels, "remove", "remove packages from the cache", "NAME@VERSION", true, remove);
-  add_command(*kernels, "explain", "every variant, and why it is taken or refused here", "NAME[@VERSION]",
+  add_command(kernels, "lock", "pin packages in kernels.lock", "NAME[@VERSION]; default: all", false, lock);
+  add_command(kernels, "remove", "remove packages from the cache", "NAME@VERSION", true, remove);
+  add_command(kernels, "explain", "every variant, and why it is taken or refused here", "NAME[@VERSION]",
               true, explain);
-  add_kernels_test(*kernels, exit_code);
-  add_kernels_pack(*kernels);
+  add_kernels_test(kernels, exit_code);
+  add_kernels_pack(kernels);
 }
 
 }  // namespace epilogue::cli

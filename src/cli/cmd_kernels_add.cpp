@@ -54,24 +54,24 @@ void run_pack(const package::PackOptions& options) {
 
 }  // namespace
 
-void add_kernels_add(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand("add", "verify a package and put it into the cache");
+void add_kernels_add(Command kernels) {
+  const Command command = kernels.add_subcommand("add", "verify a package and put it into the cache");
   auto source = std::make_shared<std::string>(), name = std::make_shared<std::string>();
-  command->add_option("SOURCE", *source, "a folder, a .tar.gz, or the http address of an index")->required();
-  command->add_option("NAME", *name, "NAME@VERSION; needed where an index has several");
-  command->footer("Example:\n  epilogue kernels add http://127.0.0.1:8000/ epilogue/geglu@1");
-  command->callback([source, name] { run_add(*source, *name); });
+  command.add_option("SOURCE", *source, "a folder, a .tar.gz, or the http address of an index").required();
+  command.add_option("NAME", *name, "NAME@VERSION; needed where an index has several");
+  command.footer("Example:\n  epilogue kernels add http://127.0.0.1:8000/ epilogue/geglu@1");
+  command.callback([source, name] { run_add(*source, *name); });
 }
 
-void add_kernels_pack(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand("pack", "make a package of package.toml and build/<variant>/");
+void add_kernels_pack(Command kernels) {
+  const Command command =
+      kernels.add_subcommand("pack", "make a package of package.toml and build/<variant>/");
   auto options = std::make_shared<package::PackOptions>();
-  command->add_option("FOLDER", options->folder, "what its author wrote and built")->required();
-  command->add_option("--output", options->output, "gets the package and index.json, to be served")
-      ->required();
-  command->add_option("--key", options->key_file, "an Ed25519 private key in PEM to sign with");
-  command->add_option("--build", options->build, "the build's name; default: from the hash of its files");
-  command->callback([options] { run_pack(*options); });
+  command.add_option("FOLDER", options->folder, "what its author wrote and built").required();
+  command.add_option("--output", options->output, "gets the package and index.json, to be served").required();
+  command.add_option("--key", options->key_file, "an Ed25519 private key in PEM to sign with");
+  command.add_option("--build", options->build, "the build's name; default: from the hash of its files");
+  command.callback([options] { run_pack(*options); });
 }
 
 }  // namespace epilogue::cli

@@ -221,49 +221,48 @@ void run(const Problem& problem, const Options& options) {
   fmt::print("{}\n{}", text, compare(problem, results));
 }
 
-void add_profile_of(CLI::App& parent, const char* name, const char* what, ProblemKind kind) {
-  CLI::App* command = parent.add_subcommand(name, what);
-  auto problem = std::make_shared<ProblemOptions>(*command, kind);
+void add_profile_of(Command parent, const char* name, const char* what, ProblemKind kind) {
+  const Command command = parent.add_subcommand(name, what);
+  auto problem = std::make_shared<ProblemOptions>(command, kind);
   auto options = std::make_shared<Options>();
-  const CLI::Option* mode =
+  const Option mode =
       command
-          ->add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
-          ->capture_default_str();
-  command->add_flag("--compile", options->compile, "the same as --mode compiled");
-  command->add_option("--wait", options->schedule.wait, "steps to pass over")->capture_default_str();
-  command->add_option("--warmup", options->schedule.warmup, "steps to record and throw away")
-      ->capture_default_str();
-  command->add_option("--active", options->schedule.active, "steps to record")->capture_default_str();
-  command->add_option("--repeat", options->schedule.repeat, "how often; the last window is shown")
-      ->capture_default_str();
-  command->add_flag("--record-shapes", options->record_shapes, "keep the shapes of each op's inputs");
-  command->add_flag("--profile-memory", options->profile_memory, "keep allocations and frees");
-  command->add_flag("--group-by-shape", options->group_by_shape, "a row per op and shapes");
-  command->add_option("--trace", options->trace, "write the trace: FILE.json or FILE.json.gz");
-  command->add_option("--report", options->report, "write a page that shows the trace: FILE.html");
-  command->add_option("--sort", options->sort, "the table's order: PyTorch's keys")->capture_default_str();
-  command->add_option("--rows", options->rows, "rows of the table")->capture_default_str();
-  command->add_option("--threads", options->threads, "CPU threads; default: all")->check(CLI::PositiveNumber);
-  add_format_option(*command, options->format);
-  command->footer(fmt::format(
+          .add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
+          .show_default();
+  command.add_flag("--compile", options->compile, "the same as --mode compiled");
+  command.add_option("--wait", options->schedule.wait, "steps to pass over").show_default();
+  command.add_option("--warmup", options->schedule.warmup, "steps to record and throw away").show_default();
+  command.add_option("--active", options->schedule.active, "steps to record").show_default();
+  command.add_option("--repeat", options->schedule.repeat, "how often; the last window is shown")
+      .show_default();
+  command.add_flag("--record-shapes", options->record_shapes, "keep the shapes of each op's inputs");
+  command.add_flag("--profile-memory", options->profile_memory, "keep allocations and frees");
+  command.add_flag("--group-by-shape", options->group_by_shape, "a row per op and shapes");
+  command.add_option("--trace", options->trace, "write the trace: FILE.json or FILE.json.gz");
+  command.add_option("--report", options->report, "write a page that shows the trace: FILE.html");
+  command.add_option("--sort", options->sort, "the table's order: PyTorch's keys").show_default();
+  command.add_option("--rows", options->rows, "rows of the table").show_default();
+  command.add_option("--threads", options->threads, "CPU threads; default: all").positive();
+  add_format_option(command, options->format);
+  command.footer(fmt::format(
       "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));
   if (kind == ProblemKind::mlp)
-    command->add_option("--kernels", options->kernels, "NAME@VERSION: a kernel package for the mode tuned");
-  command->callback([problem, options, mode] {
-    options->mode_given = mode->count() > 0;
+    command.add_option("--kernels", options->kernels, "NAME@VERSION: a kernel package for the mode tuned");
+  command.callback([problem, options, mode] {
+    options->mode_given = mode.given();
     run(problem->finish(), *options);
   });
 }
 
 }  // namespace
 
-void add_profile(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("profile", "run a layer under the profiler");
-  command->require_subcommand(1);
-  add_profile_of(*command, "linear", "x times a weight, plus a bias: one kernel", ProblemKind::linear);
-  add_profile_of(*command, "matmul-add", "the pair that linear replaces: two kernels",
+void add_profile(Command app, int&) {
+  const Command command = app.add_subcommand("profile", "run a layer under the profiler");
+  command.require_subcommand();
+  add_profile_of(command, "linear", "x times a weight, plus a bias: one kernel", ProblemKind::linear);
+  add_profile_of(command, "matmul-add", "the pair that linear replaces: two kernels",
                  ProblemKind::matmul_add);
-  add_profile_of(*command, "mlp", "the (gated) MLP", ProblemKind::mlp);
+  add_profile_of(command, "mlp", "the (gated) MLP", ProblemKind::mlp);
 }
 
 }  // namespace epilogue::cli

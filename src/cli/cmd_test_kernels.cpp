@@ -137,27 +137,23 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_kernels_test(CLI::App& kernels, int& exit_code) {
-  CLI::App* command =
+void add_kernels_test(Command kernels, int& exit_code) {
+  const Command command =
       kernels.add_subcommand("test", "a package's layer against the reference, timed against eager");
   auto options = std::make_shared<Options>();
-  command->add_option("NAME", options->name, "NAME@VERSION")->required();
-  command->add_option("--golden", options->golden, "golden files (.safetensors) to compare with as well");
-  command->add_option("--device", options->device, "cpu or cuda[:N]")->capture_default_str();
-  command->add_option("--rows", options->rows, "rows of x when timed")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--dim", options->dim, "width of the model when timed")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--hidden", options->hidden, "width of the hidden layer when timed")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--min-time", options->min_time, "seconds to measure each for")->capture_default_str();
-  add_format_option(*command, options->format);
-  command->footer(
+  command.add_option("NAME", options->name, "NAME@VERSION").required();
+  command.add_option("--golden", options->golden, "golden files (.safetensors) to compare with as well");
+  command.add_option("--device", options->device, "cpu or cuda[:N]").show_default();
+  command.add_option("--rows", options->rows, "rows of x when timed").positive().show_default();
+  command.add_option("--dim", options->dim, "width of the model when timed").positive().show_default();
+  command.add_option("--hidden", options->hidden, "width of the hidden layer when timed")
+      .positive()
+      .show_default();
+  command.add_option("--min-time", options->min_time, "seconds to measure each for").show_default();
+  add_format_option(command, options->format);
+  command.footer(
       "A result passes when it is off by at most twice what eager is off by in that dtype, plus 1e-6.");
-  command->callback([options, &exit_code] { exit_code = run(*options); });
+  command.callback([options, &exit_code] { exit_code = run(*options); });
 }
 
 }  // namespace epilogue::cli

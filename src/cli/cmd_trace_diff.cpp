@@ -30,22 +30,22 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_trace_diff(CLI::App& trace, int& exit_code) {
-  CLI::App* command =
+void add_trace_diff(Command trace, int& exit_code) {
+  const Command command =
       trace.add_subcommand("diff", "ops and kernels that came, went or changed between two traces");
   auto options = std::make_shared<Options>();
-  command->add_option("A", options->a, "the trace before, .json or .json.gz")->required();
-  command->add_option("B", options->b, "the trace after")->required();
-  add_format_option(*command, options->format);
-  command->add_option("--rows", options->text.rows, "rows per table; -1: all")->capture_default_str();
-  command->add_option("--fail-on", options->fail_on, "a condition to exit 1 on; may be repeated")
-      ->allow_extra_args(false);
-  command->footer(std::string(trace::fail_on_help()) +
-                  "\n\nExamples:\n"
-                  "  epilogue trace diff eager.json.gz compiled.json.gz\n"
-                  "  epilogue trace diff main.json.gz branch.json.gz --fail-on kernels-per-step --fail-on "
-                  "device-time:5%");
-  command->callback([options, &exit_code] { exit_code = run(*options); });
+  command.add_option("A", options->a, "the trace before, .json or .json.gz").required();
+  command.add_option("B", options->b, "the trace after").required();
+  add_format_option(command, options->format);
+  command.add_option("--rows", options->text.rows, "rows per table; -1: all").show_default();
+  command.add_option("--fail-on", options->fail_on, "a condition to exit 1 on; may be repeated")
+      .one_value_each();
+  command.footer(std::string(trace::fail_on_help()) +
+                 "\n\nExamples:\n"
+                 "  epilogue trace diff eager.json.gz compiled.json.gz\n"
+                 "  epilogue trace diff main.json.gz branch.json.gz --fail-on kernels-per-step --fail-on "
+                 "device-time:5%");
+  command.callback([options, &exit_code] { exit_code = run(*options); });
 }
 
 }  // namespace epilogue::cli

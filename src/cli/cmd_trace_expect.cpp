@@ -59,24 +59,24 @@ int check(const Options& options) {
 
 }  // namespace
 
-void add_trace_expect(CLI::App& trace, int& exit_code) {
-  CLI::App* command =
+void add_trace_expect(Command trace, int& exit_code) {
+  const Command command =
       trace.add_subcommand("expect", "hold traces against a TOML file of rules; exit 1 on a failure");
   auto options = std::make_shared<Options>();
-  command->add_option("RULES", options->paths, "the rules, then traces; with --write one trace alone")
-      ->required()
-      ->option_text("FILE...");
-  command->add_option("--write", options->write,
-                      "write rules that the trace passes to this file; - is standard output");
-  command->add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
-  add_format_option(*command, options->format);
-  command->footer(
+  command.add_option("RULES", options->paths, "the rules, then traces; with --write one trace alone")
+      .required()
+      .shown_as("FILE...");
+  command.add_option("--write", options->write,
+                     "write rules that the trace passes to this file; - is standard output");
+  command.add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
+  add_format_option(command, options->format);
+  command.footer(
       "docs/expect.md lists the rules.\n\n"
       "Examples:\n"
       "  epilogue trace expect --write rules.toml run.json.gz\n"
       "  epilogue trace expect rules.toml run.json.gz\n"
       "  epilogue trace expect rules.toml a.json.gz b.json.gz --junit results.xml");
-  command->callback([options, &exit_code] {
+  command.callback([options, &exit_code] {
     if (options->write.empty())
       exit_code = check(*options);
     else

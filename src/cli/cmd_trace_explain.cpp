@@ -137,14 +137,14 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_trace_explain(CLI::App& trace, int&) {
-  CLI::App* command =
+void add_trace_explain(Command trace, int&) {
+  const Command command =
       trace.add_subcommand("explain", "a kernel's name, or every kernel of a trace, taken apart");
   auto options = std::make_shared<Options>();
-  command->add_option("kernel", options->what, "a kernel's name; a trace where a file has that name")
-      ->required();
-  add_format_option(*command, options->format);
-  command->callback([options] { run(*options); });
+  command.add_option("kernel", options->what, "a kernel's name; a trace where a file has that name")
+      .required();
+  add_format_option(command, options->format);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace epilogue::cli

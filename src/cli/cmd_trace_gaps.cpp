@@ -36,18 +36,18 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_trace_gaps(CLI::App& trace, int&) {
-  CLI::App* command =
+void add_trace_gaps(Command trace, int&) {
+  const Command command =
       trace.add_subcommand("gaps", "where streams had nothing to do, and what the host did meanwhile");
   auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input")->required();
-  add_format_option(*command, options->format);
-  command->add_option("--rows", options->rows, "longest gaps to show; -1: all")->capture_default_str();
-  command->footer(
+  command.add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input").required();
+  add_format_option(command, options->format);
+  command.add_option("--rows", options->rows, "longest gaps to show; -1: all").show_default();
+  command.footer(
       "Examples:\n"
       "  epilogue trace gaps run.json.gz\n"
       "  epilogue trace gaps run.json.gz --rows 5 --format json");
-  command->callback([options] { run(*options); });
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace epilogue::cli

@@ -9,19 +9,19 @@
 
 namespace epilogue::cli {
 
-void add_trace_open(CLI::App& trace, int& exit_code) {
+void add_trace_open(Command trace, int& exit_code) {
   struct Arguments {
     std::string file;
     int seconds = 300;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* open =
+  const Command open =
       trace.add_subcommand("open", "serve one trace to the Perfetto UI, from this machine alone");
-  open->add_option("FILE", arguments->file, "the trace, .json or .json.gz")->required();
-  open->add_option("--timeout", arguments->seconds, "seconds to wait for the browser")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  open->callback([arguments, &exit_code] {
+  open.add_option("FILE", arguments->file, "the trace, .json or .json.gz").required();
+  open.add_option("--timeout", arguments->seconds, "seconds to wait for the browser")
+      .positive()
+      .show_default();
+  open.callback([arguments, &exit_code] {
     trace::TraceServer server(arguments->file, {.timeout = std::chrono::seconds(arguments->seconds)});
     fmt::print("{}\n", server.link());
     std::fflush(stdout);

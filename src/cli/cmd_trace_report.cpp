@@ -10,16 +10,17 @@
 
 namespace epilogue::cli {
 
-void add_trace_report(CLI::App& trace, int&) {
+void add_trace_report(Command trace, int&) {
   struct Arguments {
     std::vector<std::string> files;
     std::string output = "report.html";
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* report = trace.add_subcommand("report", "one HTML page: lanes, tables, several traces compared");
-  report->add_option("FILE", arguments->files, "the traces, .json or .json.gz")->required();
-  report->add_option("-o,--output", arguments->output, "the page to write")->capture_default_str();
-  report->callback([arguments] {
+  const Command report =
+      trace.add_subcommand("report", "one HTML page: lanes, tables, several traces compared");
+  report.add_option("FILE", arguments->files, "the traces, .json or .json.gz").required();
+  report.add_option("-o,--output", arguments->output, "the page to write").show_default();
+  report.callback([arguments] {
     std::vector<trace::Trace> traces;
     for (const std::string& file : arguments->files) traces.push_back(trace::read_trace(file));
     std::vector<const trace::Trace*> pointers;

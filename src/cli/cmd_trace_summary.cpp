@@ -28,22 +28,22 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_trace_summary(CLI::App& trace, int&) {
-  CLI::App* command =
+void add_trace_summary(Command trace, int&) {
+  const Command command =
       trace.add_subcommand("summary", "steps, ops, kernels, copies, memory, launches, and what was damaged");
   auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input")->required();
-  add_format_option(*command, options->format);
-  command->add_option(
+  command.add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input").required();
+  add_format_option(command, options->format);
+  command.add_option(
       "--sort", options->text.sort_by,
       "order of the op table, PyTorch's keys: cpu_time_total, self_cuda_time_total, count, ...");
-  command->add_option("--rows", options->text.rows, "rows per table; -1: all")->capture_default_str();
-  command->footer(
+  command.add_option("--rows", options->text.rows, "rows per table; -1: all").show_default();
+  command.footer(
       "Examples:\n"
       "  epilogue trace summary run.json.gz\n"
       "  epilogue trace summary eager.json.gz compiled.json.gz      side by side\n"
       "  zcat run.json.gz | epilogue trace summary - --format json");
-  command->callback([options] { run(*options); });
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace epilogue::cli

@@ -38,17 +38,17 @@ struct Options {
 
 }  // namespace
 
-void add_verify(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("verify", "compare the layers with golden files");
+void add_verify(Command app, int& exit_code) {
+  const Command command = app.add_subcommand("verify", "compare the layers with golden files");
   auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->files, "golden files (.safetensors)")->required();
-  command->add_option("--device", options->device, "cpu or cuda[:N]")->capture_default_str();
-  command->add_option("--mode", options->modes, "a mode, several with commas, or all")->capture_default_str();
-  add_format_option(*command, options->format);
-  command->footer(
+  command.add_option("FILE", options->files, "golden files (.safetensors)").required();
+  command.add_option("--device", options->device, "cpu or cuda[:N]").show_default();
+  command.add_option("--mode", options->modes, "a mode, several with commas, or all").show_default();
+  add_format_option(command, options->format);
+  command.footer(
       "A result passes when its largest error against y_f64 is at most twice that of y_torch, plus 1e-6.\n"
       "Example:\n  epilogue verify golden/*.safetensors");
-  command->callback([options, &exit_code] {
+  command.callback([options, &exit_code] {
     const Device device = device_from_name(options->device);
     std::vector<Verified> all;
     for (const nn::Mode mode : modes_from_list(options->modes))

@@ -3,31 +3,31 @@
 // to stderr.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace epilogue::cli {
 
-void add_profile(CLI::App& app, int& exit_code);
-void add_bench(CLI::App& app, int& exit_code);
-void add_verify(CLI::App& app, int& exit_code);
-void add_graph(CLI::App& app, int& exit_code);
-void add_cache(CLI::App& app, int& exit_code);
-void add_info(CLI::App& app, int& exit_code);
-void add_trace(CLI::App& app, int& exit_code);
-void add_kernels(CLI::App& app, int& exit_code);
+void add_profile(Command app, int& exit_code);
+void add_bench(Command app, int& exit_code);
+void add_verify(Command app, int& exit_code);
+void add_graph(Command app, int& exit_code);
+void add_cache(Command app, int& exit_code);
+void add_info(Command app, int& exit_code);
+void add_trace(Command app, int& exit_code);
+void add_kernels(Command app, int& exit_code);
 
 // Below `trace`; added by cmd_trace.cpp.
-void add_trace_explain(CLI::App& trace, int& exit_code);
-void add_trace_summary(CLI::App& trace, int& exit_code);
-void add_trace_open(CLI::App& trace, int& exit_code);
-void add_trace_gaps(CLI::App& trace, int& exit_code);
-void add_trace_report(CLI::App& trace, int& exit_code);
-void add_trace_diff(CLI::App& trace, int& exit_code);
-void add_trace_expect(CLI::App& trace, int& exit_code);
+void add_trace_explain(Command trace, int& exit_code);
+void add_trace_summary(Command trace, int& exit_code);
+void add_trace_open(Command trace, int& exit_code);
+void add_trace_gaps(Command trace, int& exit_code);
+void add_trace_report(Command trace, int& exit_code);
+void add_trace_diff(Command trace, int& exit_code);
+void add_trace_expect(Command trace, int& exit_code);
 
 // Below `kernels`; added by cmd_kernels.cpp.
-void add_kernels_add(CLI::App& kernels);
-void add_kernels_pack(CLI::App& kernels);
-void add_kernels_test(CLI::App& kernels, int& exit_code);
+void add_kernels_add(Command kernels);
+void add_kernels_pack(Command kernels);
+void add_kernels_test(Command kernels, int& exit_code);
 
 }  // namespace epilogue::cli

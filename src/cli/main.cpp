@@ -21,28 +21,22 @@ int refuse(const std::string& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"The transformer's MLP: run it four ways, profile it, read any Kineto trace."};
-  app.name("epilogue");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "epilogue " EPILOGUE_VERSION);
+  epilogue::cli::CommandLine line(
+      "epilogue", "The transformer's MLP: run it four ways, profile it, read any Kineto trace.",
+      "epilogue " EPILOGUE_VERSION);
   int exit_code = 0;
-  epilogue::cli::add_profile(app, exit_code);
-  epilogue::cli::add_bench(app, exit_code);
-  epilogue::cli::add_verify(app, exit_code);
-  epilogue::cli::add_graph(app, exit_code);
-  epilogue::cli::add_cache(app, exit_code);
-  epilogue::cli::add_info(app, exit_code);
-  epilogue::cli::add_trace(app, exit_code);
-  epilogue::cli::add_kernels(app, exit_code);
+  epilogue::cli::add_profile(line.command(), exit_code);
+  epilogue::cli::add_bench(line.command(), exit_code);
+  epilogue::cli::add_verify(line.command(), exit_code);
+  epilogue::cli::add_graph(line.command(), exit_code);
+  epilogue::cli::add_cache(line.command(), exit_code);
+  epilogue::cli::add_info(line.command(), exit_code);
+  epilogue::cli::add_trace(line.command(), exit_code);
+  epilogue::cli::add_kernels(line.command(), exit_code);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    // "A subcommand is required" would hide the one that was misspelt.
-    const auto unread =
-        dynamic_cast<const CLI::RequiredError*>(&error) ? app.remaining(true) : std::vector<std::string>();
-    return refuse(fmt::format("{}{}; see epilogue --help", error.what(),
-                              unread.empty() ? "" : fmt::format(", got '{}'", unread.front())));
+    if (const std::optional<int> done = line.run(argc, argv)) return *done;
+  } catch (const epilogue::cli::UsageError& error) {
+    return refuse(fmt::format("{}; see epilogue --help", error.what()));
   } catch (const epilogue::Error& error) {
     return refuse(error.what());
   } catch (const std::exception& error) {

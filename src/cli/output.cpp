@@ -8,10 +8,8 @@
 
 namespace epilogue::cli {
 
-void add_format_option(CLI::App& command, std::string& format) {
-  command.add_option("--format", format, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+void add_format_option(Command command, std::string& format) {
+  command.add_option("--format", format, "table or json").one_of({"table", "json"}).show_default();
 }
 
 void print_problems(const trace::Trace& trace) {

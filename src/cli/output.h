@@ -4,14 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "epilogue/trace.h"
 
 namespace epilogue::cli {
 
 // --format table|json
-void add_format_option(CLI::App& command, std::string& format);
+void add_format_option(Command command, std::string& format);
 
 // Says on stderr what is damaged or missing in the trace, a line each.
 void print_problems(const trace::Trace& trace);

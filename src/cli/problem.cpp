@@ -114,23 +114,23 @@ Problem default_problem(ProblemKind kind) {
   return {.kind = kind, .batch = 1024, .seq = 1, .dim = 32, .hidden = 64, .bias = true};
 }
 
-ProblemOptions::ProblemOptions(CLI::App& command, ProblemKind kind) : problem_(default_problem(kind)) {
+ProblemOptions::ProblemOptions(Command command, ProblemKind kind) : problem_(default_problem(kind)) {
   if (kind == ProblemKind::mlp) {
-    command.add_option("--batch", problem_.batch, "sequences")->capture_default_str();
-    command.add_option("--seq", problem_.seq, "tokens in a sequence")->capture_default_str();
-    command.add_option("--dim", problem_.dim, "width of the model")->capture_default_str();
-    command.add_option("--hidden", problem_.hidden, "width of the hidden layer")->capture_default_str();
-    command.add_option("--act", act_, "gelu_tanh, gelu, silu, relu or none")->capture_default_str();
+    command.add_option("--batch", problem_.batch, "sequences").show_default();
+    command.add_option("--seq", problem_.seq, "tokens in a sequence").show_default();
+    command.add_option("--dim", problem_.dim, "width of the model").show_default();
+    command.add_option("--hidden", problem_.hidden, "width of the hidden layer").show_default();
+    command.add_option("--act", act_, "gelu_tanh, gelu, silu, relu or none").show_default();
     command.add_flag("--no-gate", no_gate_, "fc2(act(fc1(x))) instead of down(act(gate(x)) * up(x))");
     command.add_flag("--bias", bias_, "with biases");
   } else {
-    command.add_option("--batch", problem_.batch, "rows of x")->capture_default_str();
-    command.add_option("--in-dim", problem_.dim, "columns of x")->capture_default_str();
-    command.add_option("--out-dim", problem_.hidden, "columns of the result")->capture_default_str();
+    command.add_option("--batch", problem_.batch, "rows of x").show_default();
+    command.add_option("--in-dim", problem_.dim, "columns of x").show_default();
+    command.add_option("--out-dim", problem_.hidden, "columns of the result").show_default();
     command.add_flag("--no-bias", no_bias_, "without bias");
   }
-  command.add_option("--dtype", dtype_, "f32, bf16 or f16")->capture_default_str();
-  command.add_option("--device", device_, "cpu or cuda[:N]")->capture_default_str();
+  command.add_option("--dtype", dtype_, "f32, bf16 or f16").show_default();
+  command.add_option("--device", device_, "cpu or cuda[:N]").show_default();
 }
 
 Problem ProblemOptions::finish() const {

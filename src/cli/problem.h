@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "epilogue/kernels.h"
 #include "epilogue/nn.h"
 
@@ -36,7 +35,7 @@ struct Problem {
 // What the options of a subcommand write into; call finish() once the line was read.
 class ProblemOptions {
  public:
-  ProblemOptions(CLI::App& command, ProblemKind kind);
+  ProblemOptions(Command command, ProblemKind kind);
   Problem finish() const;  // throws Error on a bad name or size
 
  private:

@@ -1,0 +1,104 @@
+#include "cli/command_line.h"
+
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+
+namespace epilogue::cli {
+
+const Option& Option::required(bool value) const {
+  option_->required(value);
+  return *this;
+}
+
+const Option& Option::positive() const {
+  // CLI11's own names the range up to the largest double, in 309 digits.
+  option_->check(CLI::Validator(
+      [](const std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value > 0;
+        return good ? std::string() : fmt::format("{} is no positive number", text);
+      },
+      "POSITIVE"));
+  return *this;
+}
+
+const Option& Option::one_of(std::initializer_list<const char*> values) const {
+  option_->check(CLI::IsMember(std::vector<std::string>(values.begin(), values.end())));
+  return *this;
+}
+
+const Option& Option::show_default() const {
+  option_->capture_default_str();
+  return *this;
+}
+
+const Option& Option::one_value_each() const {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+const Option& Option::shown_as(const std::string& values) const {
+  option_->option_text(values);
+  return *this;
+}
+
+bool Option::given() const { return option_->count() > 0; }
+
+Command Command::add_subcommand(const char* name, const char* what) const {
+  return Command(*app_->add_subcommand(name, what));
+}
+
+void Command::require_subcommand() const { app_->require_subcommand(1); }
+
+Option Command::add_option(const char* name, int& value, const char* what) const {
+  return Option(*app_->add_option(name, value, what));
+}
+
+Option Command::add_option(const char* name, int64_t& value, const char* what) const {
+  return Option(*app_->add_option(name, value, what));
+}
+
+Option Command::add_option(const char* name, double& value, const char* what) const {
+  return Option(*app_->add_option(name, value, what));
+}
+
+Option Command::add_option(const char* name, std::string& value, const char* what) const {
+  return Option(*app_->add_option(name, value, what));
+}
+
+Option Command::add_option(const char* name, std::vector<std::string>& value, const char* what) const {
+  return Option(*app_->add_option(name, value, what));
+}
+
+Option Command::add_flag(const char* name, bool& value, const char* what) const {
+  return Option(*app_->add_flag(name, value, what));
+}
+
+void Command::footer(const std::string& text) const { app_->footer(text); }
+
+void Command::callback(std::function<void()> run) const { app_->callback(std::move(run)); }
+
+CommandLine::CommandLine(const char* name, const char* what, const char* version)
+    : app_(std::make_unique<CLI::App>(what, name)) {
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", version);
+}
+
+CommandLine::~CommandLine() = default;
+
+std::optional<int> CommandLine::run(int argc, char** argv) try {
+  app_->parse(argc, argv);
+  return std::nullopt;
+} catch (const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app_->exit(error);
+  // "A subcommand is required" would hide the one that was misspelt.
+  const auto unread =
+      dynamic_cast<const CLI::RequiredError*>(&error) ? app_->remaining(true) : std::vector<std::string>();
+  throw UsageError(
+      fmt::format("{}{}", error.what(), unread.empty() ? "" : fmt::format(", got '{}'", unread.front())));
+}
+
+}  // namespace epilogue::cli
