@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/panel_product.cpp"
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -69,6 +70,69 @@ void multiply_tile(const Tile& tile) {
     HWY_UNROLL(4)
     for (int v = 0; v < kWidth; ++v) hn::StoreU(sum[r][v], d, tile.c + r * tile.c_stride + v * lanes);
   }
+}
+
+// So few rows wait for the weight: a processor brings in more of it from several places at once than from
+// one. The sums of several panels then fill the registers.
+constexpr int kFewRows = kTileRows / 2;
+constexpr int panels_at_once(int64_t rows) {
+  return rows > kFewRows ? 1 : static_cast<int>(std::bit_floor(static_cast<uint64_t>(kTileRows / rows)));
+}
+
+// As multiply_tile for panels that are full, `pitch` elements apart.
+template <class E, int kRows>
+void multiply_few_rows(const Tile& tile, int64_t pitch) {
+  constexpr int kPanels = panels_at_once(kRows);
+  const F32Tag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto c = [&](int r, int p, int v) { return tile.c + r * tile.c_stride + (p * kVectors + v) * lanes; };
+  hn::Vec<F32Tag> sum[kRows][kPanels][kVectors];
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int p = 0; p < kPanels; ++p) {
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v)
+        sum[r][p][v] = tile.accumulate ? hn::LoadU(d, c(r, p, v)) : hn::Zero(d);
+    }
+  }
+  const E* w = static_cast<const E*>(tile.panel);
+  for (int64_t i = 0; i < tile.depth; ++i, w += kVectors * lanes) {
+    hn::Vec<F32Tag> factor[kRows];
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) factor[r] = hn::Set(d, tile.rows[r * tile.row_stride + i]);
+    HWY_UNROLL(8)
+    for (int p = 0; p < kPanels; ++p) {
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) {
+        const auto column = load(w + p * pitch + v * lanes).v;
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) sum[r][p][v] = hn::MulAdd(factor[r], column, sum[r][p][v]);
+      }
+    }
+  }
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int p = 0; p < kPanels; ++p) {
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][p][v], d, c(r, p, v));
+    }
+  }
+}
+
+using FewRowsKernel = void (*)(const Tile& tile, int64_t pitch);
+template <class E>
+constexpr auto kFewRowsKernels = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
+  return std::array<FewRowsKernel, sizeof...(kIndex)>{&multiply_few_rows<E, kIndex + 1>...};
+}
+(std::make_integer_sequence<int, kFewRows>());
+
+FewRowsKernel few_rows_kernel(DType dtype, int64_t rows) {
+  const auto index = static_cast<size_t>(rows - 1);
+  return dtype == DType::f32    ? kFewRowsKernels<float>[index]
+         : dtype == DType::bf16 ? kFewRowsKernels<Bf16>[index]
+                                : kFewRowsKernels<F16>[index];
 }
 
 // By rows and vectors, each less one.
@@ -137,8 +201,10 @@ PanelShape find_shape() {
 
 void multiply(const PanelProduct& p) {
   const PanelShape shape = find_shape();
-  for (int64_t column = p.columns.begin; column < p.columns.end; column += shape.columns) {
-    const int64_t after = column + shape.columns, columns = std::min(after, p.columns.end) - column;
+  for (int64_t column = p.columns.begin, after = 0; column < p.columns.end; column = after) {
+    const int64_t wide = column + panels_at_once(p.row_count) * shape.columns;
+    after = wide <= p.columns.end ? wide : column + shape.columns;
+    const int64_t columns = std::min(after, p.columns.end) - column;
     const void* panel = p.weight.at(column, p.depth.begin);
     const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
     Tile tile{.rows = p.rows,
@@ -151,6 +217,10 @@ void multiply(const PanelProduct& p) {
               .c_stride = p.c_stride,
               .accumulate = p.accumulate};
     DType dtype = p.weight.dtype;
+    if (columns > shape.columns) {
+      few_rows_kernel(dtype, p.row_count)(tile, p.weight.k * shape.columns);
+      continue;
+    }
     // 16-bit floats become f32 in registers where few tiles read them, otherwise once in L2.
     if (dtype != DType::f32 && p.row_count > 2 * kTileRows) {
       const int64_t pitch = (columns + shape.lanes - 1) / shape.lanes * shape.lanes;
