@@ -29,7 +29,7 @@ struct Union {
 struct Measured {
   uint32_t track = 0;
   Union device, host, sync;
-  bool untied = false;  // device work ran in its time that no launch explains
+  bool untied = false;  // device work that no launch explains, or a launched graph whose work is missing
 };
 
 class StepFinder {
@@ -43,15 +43,18 @@ class StepFinder {
       measured_.push_back({.track = event.track});
     }
     is_sync_.resize(trace.strings.size());
-    for (StringId id = 0; id < trace.strings.size(); ++id)
+    is_graph_launch_.resize(trace.strings.size());
+    for (StringId id = 0; id < trace.strings.size(); ++id) {
       is_sync_[id] = trace.strings[id].find("Synchronize") != std::string_view::npos;
+      is_graph_launch_[id] = trace.strings[id].find("GraphLaunch") != std::string_view::npos;
+    }
   }
 
   std::vector<Step> find() {
     if (steps_.empty()) return {};
     started_.resize(trace_.events.size());
     for (const uint32_t launch : launches_)
-      if (launch != kNoEvent) ++started_[launch];
+      if (launch != kNoEvent) started_[launch] = 1;
     for (size_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (size_t s = 0; s < steps_.size(); ++s) {
       Step& step = steps_[s];
@@ -71,7 +74,7 @@ class StepFinder {
       const bool tied = launches_[i] != kNoEvent;
       Measured* at = step_at(tied ? trace_.events[launches_[i]].start_ns : event.start_ns);
       if (!at) return;
-      at->untied |= !tied || (is_of_graph(event) && started_[launches_[i]] > 1);
+      at->untied |= !tied;
       if (!tied) return;
       at->device.add(event.start_ns, event.end_ns());
       if (event.kind == EventKind::kernel) ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
@@ -85,12 +88,8 @@ class StepFinder {
       if (!at || at->track != event.track) return;
       at->host.add(event.start_ns, event.end_ns());
       if (is_sync_[event.name]) at->sync.add(event.start_ns, event.end_ns());
+      at->untied |= is_graph_launch_[event.name] && !started_[i];
     }
-  }
-
-  bool is_of_graph(const Event& event) const {
-    return event.kind == EventKind::kernel && event.detail != kNoDetail &&
-           trace_.launches[event.detail].graph != 0;
   }
 
   Measured* step_at(int64_t ns) {
@@ -109,9 +108,9 @@ class StepFinder {
   const Trace& trace_;
   const std::vector<uint32_t>& launches_;
   std::vector<Step> steps_;
-  std::vector<Measured> measured_;  // by step
-  std::vector<uint8_t> is_sync_;    // by name
-  std::vector<uint32_t> started_;   // by event: how much device work it launched
+  std::vector<Measured> measured_;                  // by step
+  std::vector<uint8_t> is_sync_, is_graph_launch_;  // by name
+  std::vector<uint8_t> started_;                    // by event: it launched device work
   StepSearch search_{steps_};
   bool has_device_ = false;
 };
@@ -156,9 +155,10 @@ const char* regime_name(Regime regime) {
 std::string Step::reason() const {
   const auto percent = [&](int64_t part) { return 100 * share(part, wall_ns); };
   if (regime == Regime::cpu) return fmt::format("kernels run {:.0f}% of the step", percent(device_busy_ns));
-  return fmt::format("device busy {:.0f}%, host {:.0f}% in ops and launches, {:.0f}% waiting{}",
-                     percent(device_busy_ns), percent(host_ops_ns), percent(sync_ns),
-                     regime == Regime::incomplete ? "; some device work cannot be tied to its launch" : "");
+  return fmt::format(
+      "device busy {:.0f}%, host {:.0f}% in ops and launches, {:.0f}% waiting{}", percent(device_busy_ns),
+      percent(host_ops_ns), percent(sync_ns),
+      regime == Regime::incomplete ? "; some device work is missing or cannot be tied to its launch" : "");
 }
 
 std::vector<Step> find_steps(const Trace& trace, const std::vector<uint32_t>& launches) {

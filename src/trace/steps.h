@@ -15,7 +15,7 @@ enum class Regime : uint8_t {
   waiting_on_sync,  // the host waits for the device, the device is not busy
   host_bound,       // the host does something else than ops
   cpu,              // the trace has no device
-  incomplete,  // device work that cannot be tied to its launch: CUDA graphs of many kernels, missing calls
+  incomplete,       // device work without its launch, or a graph's launch without its work
 };
 const char* regime_name(Regime regime);  // "launch-bound"
 

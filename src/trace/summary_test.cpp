@@ -156,14 +156,19 @@ TEST(Steps, WorkThatCannotBeTiedToALaunchMakesAStepIncomplete) {
   Synthetic untied;
   untied.trace.events.push_back(event(EventKind::kernel, untied.name("k"), 20, 10, 1));
   EXPECT_EQ(untied.step().regime, Regime::incomplete);
+}
+
+TEST(Steps, AGraphIsALaunchOfSeveralKernelsUnlessTheyAreMissing) {
   Synthetic graph;
   graph.kernel(10, 20, 10);
   graph.trace.launches.push_back({.graph = 3});
   graph.trace.events.back().detail = 0;
-  EXPECT_NE(graph.step().regime, Regime::incomplete);  // a graph of one kernel is a launch like any other
   graph.trace.events.push_back(graph.trace.events.back());
+  EXPECT_NE(graph.step().regime, Regime::incomplete);
+  EXPECT_EQ(graph.step().kernels, 2);
+  graph.call("cudaGraphLaunch", 40, 5);  // replayed, and nothing of it was recorded
   EXPECT_EQ(graph.step().regime, Regime::incomplete);
-  EXPECT_THAT(graph.step().reason(), HasSubstr("cannot be tied to its launch"));
+  EXPECT_THAT(graph.step().reason(), HasSubstr("is missing"));
 }
 
 TEST(Steps, WithoutADeviceCpuKernelsAreCounted) {
