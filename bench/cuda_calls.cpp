@@ -1,6 +1,7 @@
 // What a call costs its caller on a GPU: the first one, new batch sizes, a synchronised call, one replayed as
 // a graph, one that is profiled. Prints a table, or JSON with --json; `cuda_calls build` measures only how
-// soon a generated kernel is ready. bench/peers/torch_calls.py is PyTorch's side.
+// soon a generated kernel is ready, `cuda_calls walls` only synchronised calls. bench/peers/torch_calls.py is
+// PyTorch's side.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -149,21 +150,22 @@ void measure_launches(std::vector<Result>& results) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
+  const auto asked = [&](const char* what) { return argc > 1 && std::strcmp(argv[1], what) == 0; };
+  const bool json = asked("--json");
   if (device_count(DeviceType::cuda) == 0) {
     std::fprintf(stderr, "cuda_calls: no CUDA device: %s\n", why_no_devices(DeviceType::cuda).c_str());
     return 2;
   }
   std::vector<Result> results;
-  measure_build(results);
-  if (argc > 1 && std::strcmp(argv[1], "build") == 0) {
-    std::printf("%s %.2f\n", results.back().name.c_str(), results.back().value);
-    return 0;
+  if (!asked("walls")) measure_build(results);
+  if (!asked("walls") && !asked("build"))
+    for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
+  if (!asked("build"))
+    for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
+  if (!asked("walls") && !asked("build")) {
+    compare_clocks(results);
+    measure_launches(results);
   }
-  for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
-  for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
-  compare_clocks(results);
-  measure_launches(results);
   if (json) std::printf("{");
   for (size_t i = 0; i < results.size(); ++i)
     std::printf(json ? "%s\"%s\":%.4f" : "%s%-40s %10.3f\n", json && i > 0 ? "," : "",

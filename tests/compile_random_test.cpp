@@ -7,6 +7,7 @@
 #include "epilogue/compile.h"
 #include "epilogue/device.h"
 #include "epilogue/ops.h"
+#include "sanitized.h"
 
 namespace epilogue {
 namespace {
@@ -143,12 +144,6 @@ void expect_agreement(const RandomFunction& function, const CompileOptions& opti
 }
 
 class RandomGraphs : public ::testing::TestWithParam<std::tuple<DeviceType, std::string>> {};
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // Each pass gets its own 500 functions, so that together the seeds go far; on a GPU, where kernels are
 // compiled, a pass alone gets 100, and under a sanitizer, which finds what it finds in few, all get 60.

@@ -15,7 +15,7 @@ namespace {
 // Long runs differ little from each other, and their tuning should end within a few dozen calls.
 constexpr double kLongUs = 300;
 constexpr size_t kRounds = 6, kLongRounds = 4;
-constexpr double kBudgetMs = 4;                         // a call's share, the loading of kernels included
+constexpr double kBudgetMs = 3;                         // a call's share, the loading of kernels included
 constexpr double kClearly = 0.99;                       // of the first way's time
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best after a round: not timed again
 

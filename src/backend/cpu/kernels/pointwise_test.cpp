@@ -10,6 +10,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/loop_test_data.h"
 #include "base/threads.h"
+#include "sanitized.h"
 
 namespace epilogue::cpu {
 namespace {
@@ -99,7 +100,7 @@ TEST_P(PointwiseIsa, AnyLayoutAgreesWithANaiveIndexer) {
   std::mt19937 random(7);
   for (const DType dtype : kAllDTypes) {
     const auto functions = functions_for(dtype);
-    for (int round = 0; round < 400; ++round) {
+    for (int round = 0; round < (kSanitized ? 100 : 400); ++round) {
       const Pointwise function = functions[static_cast<size_t>(round) % functions.size()];
       RandomLoop data(random, {dtype, dtype, dtype});
       std::normal_distribution<double> normal(0, dtype_is_floating(dtype) ? 3 : 1000);
