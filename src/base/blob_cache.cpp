@@ -15,6 +15,7 @@
 
 #include "base/cache_dir.h"
 #include "base/env.h"
+#include "base/hash.h"
 
 namespace epilogue {
 namespace {
@@ -25,12 +26,6 @@ constexpr std::string_view kMagic = "epilogue-blob-1 ";
 constexpr int64_t kStaleSeconds = 3600;  // a temporary file this old was left by a process that ended
 
 std::atomic<int64_t> hits{0}, misses{0}, damaged{0}, failed_writes{0};
-
-uint64_t hash_of(std::string_view text, uint64_t seed) {
-  uint64_t hash = seed;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash ^ (hash >> 31);
-}
 
 class File {
  public:
@@ -111,7 +106,7 @@ BlobCache& BlobCache::kernels() {
 }
 
 std::string BlobCache::path_of(std::string_view key) const {
-  return fmt::format("{}/{:016x}{:016x}.blob", folder_, hash_of(key, 0xcbf29ce484222325),
+  return fmt::format("{}/{:016x}{:016x}.blob", folder_, hash_of(key),
                      hash_of(key, 0x9e3779b97f4a7c15));
 }
 

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -20,15 +21,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFormat = "epilogue gemm choices 3";
 constexpr size_t kMostChoices = 8192;
 
-// FNV-1a: notices damage, which is all that is asked of it.
-uint64_t hash(std::string_view text) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return h;
-}
-
 std::string path_in(const std::string& folder, const std::string& origin) {
-  return folder.empty() ? "" : fmt::format("{}/gemm_{:016x}.tsv", folder, hash(origin));
+  return folder.empty() ? "" : fmt::format("{}/gemm_{:016x}.tsv", folder, hash_of(origin));
 }
 
 // Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
@@ -47,12 +41,12 @@ std::string choice_line(const GemmKey& key, const GemmChoice& choice) {
                   int{key.a_columns}, int{key.b_columns}, int{key.tf32}, int{key.gated},
                   static_cast<int>(key.bias), static_cast<int>(key.act), key.alignment);
   for (const uint64_t word : choice) line += fmt::format(" {:x}", word);
-  return line + fmt::format(" {:x}", hash(line));
+  return line + fmt::format(" {:x}", hash_of(line));
 }
 
 std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::string& line) {
   const size_t end = line.find_last_of(' ');
-  if (end == std::string::npos || fmt::format("{:x}", hash(line.substr(0, end))) != line.substr(end + 1))
+  if (end == std::string::npos || fmt::format("{:x}", hash_of(line.substr(0, end))) != line.substr(end + 1))
     return {};
   std::istringstream words(line);
   GemmKey key;
