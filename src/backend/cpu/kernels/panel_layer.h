@@ -99,16 +99,24 @@ int share_columns(int64_t columns, int threads, const Body& body) {
 int multiply_by_columns(const Rows& x, int64_t rows, const PanelLayer& layer, const Rows& to, int threads);
 
 // Calls body(longest, next) on so many threads: each takes spans of rows, none longer than `longest` (at most
-// `most`), from next() until it gives an empty one, so that a disturbed thread takes fewer.
+// `most`), from next() until it gives an empty one. Where there are many, spans grow shorter towards the end,
+// so that a thread which was disturbed is not waited for long.
 template <class Body>
 int share_rows(int64_t rows, int64_t most, int threads, const Body& body) {
   const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
+  const int64_t tile = panel_shape().tile_rows;
+  const bool many = each > 2 && threads > 1 && most > 4 * tile;
+  const int64_t longest = many ? most : (rows + blocks - 1) / blocks, least = many ? 4 * tile : longest;
   std::atomic<int64_t> taken{0};
   const auto next = [&] {
-    const int64_t i = std::min(taken.fetch_add(1, std::memory_order_relaxed), blocks);
-    return i == blocks ? Span{} : Span{rows * i / blocks, rows * (i + 1) / blocks};
+    int64_t begin = taken.load(std::memory_order_relaxed), end = 0;
+    do {
+      const int64_t left = rows - begin;
+      end = begin + std::min(left, std::clamp(left / (2 * threads) / tile * tile, least, longest));
+    } while (!taken.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+    return Span{begin, end};
   };
-  return parallel_for(threads, 1, [&](int64_t, int64_t) { body((rows + blocks - 1) / blocks, next); });
+  return parallel_for(threads, 1, [&](int64_t, int64_t) { body(longest, next); });
 }
 
 }  // namespace epilogue::cpu
