@@ -11,8 +11,8 @@ namespace {
 
 // Words of kernel and op names that stand for several ops.
 constexpr std::pair<const char*, const char*> kMeans[] = {
-    {"addmm", "mm_add"},   {"linear", "mm_addmm_add"}, {"gemm", "mm_addmm"},
-    {"geglu", "gelu_mul"}, {"swiglu", "silu_mul"},     {"gated", "mul"},
+    {"addmm", "mm_add"},    {"linear", "mm_addmm_add"}, {"gemm", "mm_addmm"},          {"geglu", "gelu_mul"},
+    {"swiglu", "silu_mul"}, {"gated", "mul"},           {"gated_mlp", "mm_addmm_mul"},
 };
 
 struct Kernel {
@@ -97,16 +97,16 @@ class Matcher {
 
   void fuse(Kernel& kernel) {
     const std::string words = words_of(*kernel.side);
-    const bool gated = has_word(words, "gated");  // computes two matrix products
+    const int products = has_word(words, "gated_mlp") ? 3 : has_word(words, "gated") ? 2 : 1;
     std::vector<Kernel*> parts;
     for (Kernel& old : gone_) {
       if (old.explained || old.kind != kernel.kind || old.side->ops.size() != 1) continue;
       const std::string& op = *old.side->ops.begin();
       const bool product = op == "mm" || op == "addmm";
       const bool counts_agree =
-          old.count == kernel.count || (gated && product && old.count == 2 * kernel.count);
+          old.count == kernel.count || (product && old.count == products * kernel.count);
       const bool taken = std::any_of(parts.begin(), parts.end(), [&](const Kernel* part) {
-        return part->side->ops == old.side->ops && !(gated && product);
+        return part->side->ops == old.side->ops && !(products > 1 && product);
       });
       if (counts_agree && !taken && has_word(words, op)) parts.push_back(&old);
     }
