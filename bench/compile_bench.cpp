@@ -1,10 +1,15 @@
 // What compile() costs a call besides its kernels, and how soon a plan is there.
+#include <chrono>
+#include <span>
+#include <vector>
+
 #include <benchmark/benchmark.h>
 
 #include "compile/guards.h"
 #include "compile/pass.h"
 #include "epilogue/compile.h"
 #include "epilogue/nn.h"
+#include "epilogue/ops.h"
 #include "graph/capture.h"
 
 namespace epilogue {
@@ -53,6 +58,26 @@ void passes_over_a_gated_mlp(benchmark::State& state) {
   }
 }
 BENCHMARK(passes_over_a_gated_mlp);
+
+// gelu_tanh(a) * b as one stage; bench/peers/cpu_pointwise_vs_torch.py is torch.compile's side. ready_us:
+// from the first call to the stage's being there.
+void fused_geglu(benchmark::State& state) {
+  const CompiledFunction f = compile(
+      [](std::span<const Tensor> in) { return std::vector{mul(gelu(in[0], GeluApproximate::tanh), in[1])}; });
+  const DType dtype = state.range(1) == 16 ? DType::bf16 : DType::f32;
+  const std::vector<Tensor> in{randn({state.range(0), 3072}, 1, {dtype}),
+                               randn({state.range(0), 3072}, 2, {dtype})};
+  const std::vector<Tensor> first{in[0].slice(0, 0, 1), in[1].slice(0, 0, 1)};
+  mul(gelu(first[0], GeluApproximate::tanh), first[1]);
+  const auto start = std::chrono::steady_clock::now();
+  f(first);
+  f.wait_ready();
+  state.counters["ready_us"] =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  for (int i = 0; i < 3; ++i) f(in);
+  for (auto _ : state) benchmark::DoNotOptimize(f(in));
+}
+BENCHMARK(fused_geglu)->ArgNames({"rows", "bits"})->ArgsProduct({{128, 8192}, {32, 16}})->UseRealTime();
 
 }  // namespace
 }  // namespace epilogue
