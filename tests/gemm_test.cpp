@@ -13,7 +13,7 @@ namespace epilogue {
 namespace {
 
 // Rounding of the stored result plus that of k products in f32, relative to the size of the sum's terms.
-double allowed(DType dtype, int64_t k) {
+double allowed_error(DType dtype, int64_t k) {
   const double store = dtype == DType::bf16  ? 0x1p-8
                        : dtype == DType::f16 ? 0x1p-11
                        : dtype == DType::f32 ? 0x1p-23
@@ -44,7 +44,7 @@ class Gemm : public testing::TestWithParam<Case> {
 
 TEST_P(Gemm, MatchesFloat64InEveryLayout) {
   const auto [m, n, k, dtype, device] = GetParam();
-  const double bound = allowed(dtype, k);
+  const double bound = allowed_error(dtype, k);
   const TensorOptions options{dtype, device};
   const Tensor a = randn({m, k}, 1, options), b = randn({k, n}, 2, options), row = randn({n}, 3, options);
   const Tensor full_bias = randn({m, n}, 4, options), column = randn({m, 1}, 5, options);
@@ -71,11 +71,11 @@ TEST_P(Gemm, PackedWeightGivesWhatThePlainOneGives) {
   const Tensor expected = add(mm(x.to(DType::f64), weight.to(DType::f64).t()), bias.to(DType::f64));
   weight.set_parameter();
   for (int again = 0; again < 2; ++again)
-    EXPECT_LE(max_error(linear(x, weight, bias), expected), allowed(dtype, k));
+    EXPECT_LE(max_error(linear(x, weight, bias), expected), allowed_error(dtype, k));
   // Written in place: the packed copy must not be used again.
   weight.copy_(randn({n, k}, 9));
   const Tensor changed = add(mm(x.to(DType::f64), weight.to(DType::f64).t()), bias.to(DType::f64));
-  EXPECT_LE(max_error(linear(x, weight, bias), changed), allowed(dtype, k));
+  EXPECT_LE(max_error(linear(x, weight, bias), changed), allowed_error(dtype, k));
 }
 
 std::vector<Case> cases() {
@@ -164,9 +164,9 @@ TEST(Gemm, MoreThreadsThanRowsOrCoresGiveTheSameResult) {
     const Tensor x = randn({130, 128}, 1).to(dtype), weight = randn({128, 128}, 2).to(dtype);
     const Tensor expected = mm(x.to(DType::f64), weight.to(DType::f64).t());
     set_thread_count(200);
-    EXPECT_LE(max_error(linear(x, weight), expected), allowed(dtype, 128));
+    EXPECT_LE(max_error(linear(x, weight), expected), allowed_error(dtype, 128));
     set_thread_count(1);
-    EXPECT_LE(max_error(linear(x, weight), expected), allowed(dtype, 128));
+    EXPECT_LE(max_error(linear(x, weight), expected), allowed_error(dtype, 128));
     set_thread_count(before);
   }
 }
@@ -174,7 +174,7 @@ TEST(Gemm, MoreThreadsThanRowsOrCoresGiveTheSameResult) {
 TEST(Gemm, BlocksOfRowsMatchFloat64) {
   const Tensor x = randn({6500, 24}, 1), weight = randn({40, 24}, 2);
   const Tensor expected = mm(x.to(DType::f64), weight.to(DType::f64).t());
-  EXPECT_LE(max_error(linear(x, weight), expected), allowed(DType::f32, 24));
+  EXPECT_LE(max_error(linear(x, weight), expected), allowed_error(DType::f32, 24));
 }
 
 TEST(Gemm, GivesTheSameBitsAtAnyCallOfTheSameSize) {

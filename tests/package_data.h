@@ -27,6 +27,8 @@ inline void write_text(const std::string& path, const std::string& text) {
 
 inline std::string read_text(const std::string& path) { return read_file(path, UINT64_MAX); }
 
+inline const Reference kFixture{"test/fixture", 1};
+
 inline constexpr const char* kAuthorManifest = R"(name = "test/fixture"
 version = 1
 license = "Apache-2.0"

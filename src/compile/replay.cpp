@@ -26,7 +26,7 @@ void Replay::record(std::span<const Tensor> inputs) {
   inputs_.clear();
   for (const Tensor& input : inputs) inputs_.push_back(copy_of(input));
   recorded_constants_ = plan_->refresh_constants();
-  recording_ = Graph::capture(inputs[0].device(), [this] { outputs_ = plan_->run(inputs_); });
+  recording_ = epilogue::Graph::capture(inputs[0].device(), [this] { outputs_ = plan_->run(inputs_); });
 }
 
 std::vector<Tensor> Replay::run(std::span<const Tensor> inputs) {

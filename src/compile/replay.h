@@ -28,7 +28,7 @@ class Replay {
   const std::shared_ptr<const Plan> plan_;
   std::mutex mutex_;
   std::vector<Tensor> inputs_, outputs_;
-  std::optional<Graph> recording_;
+  std::optional<epilogue::Graph> recording_;
   int64_t recorded_constants_ = 0;
 };
 

@@ -19,11 +19,11 @@ namespace {
 
 constexpr uint64_t kMaxSignatureBytes = 1024;
 
-struct Free {
+struct FreeArchive {
   void operator()(archive* a) const { archive_free(a); }
   void operator()(archive_entry* e) const { archive_entry_free(e); }
 };
-using Archive = std::unique_ptr<archive, Free>;
+using Archive = std::unique_ptr<archive, FreeArchive>;
 
 const char* error_of(archive* a) {
   const char* text = archive_error_string(a);
@@ -176,7 +176,7 @@ class FolderSink final : public ArchiveSink {
 };
 
 void write_entry(archive* a, const std::string& file, const std::string& path, const std::string& content) {
-  const std::unique_ptr<archive_entry, Free> entry(archive_entry_new());
+  const std::unique_ptr<archive_entry, FreeArchive> entry(archive_entry_new());
   archive_entry_set_pathname(entry.get(), path.c_str());
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);

@@ -20,7 +20,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-const Reference kFixture{"test/fixture", 1};
 void verify_installed(const Installed& installed, const Policy& policy = {}) {
   verify_files(installed.folder, read_manifest(installed.folder, installed.digest, &policy).manifest);
 }

@@ -9,17 +9,18 @@
 #include "base/check.h"
 
 namespace epilogue::package {
-namespace {
 
-constexpr size_t kKeyBytes = 32, kSignatureBytes = 64;
-
-struct Free {
+struct FreeOpenssl {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
-using Context = std::unique_ptr<EVP_MD_CTX, Free>;
-using Key = std::unique_ptr<EVP_PKEY, Free>;
+using Context = std::unique_ptr<EVP_MD_CTX, FreeOpenssl>;
+using Key = std::unique_ptr<EVP_PKEY, FreeOpenssl>;
+
+namespace {
+
+constexpr size_t kKeyBytes = 32, kSignatureBytes = 64;
 
 const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
@@ -100,7 +101,7 @@ bool signature_holds(const Signature& signature, std::string_view message) {
 }
 
 Signature sign(std::string_view message, const std::string& key_file) {
-  const std::unique_ptr<std::FILE, Free> file(std::fopen(key_file.c_str(), "r"));
+  const std::unique_ptr<std::FILE, FreeOpenssl> file(std::fopen(key_file.c_str(), "r"));
   EP_CHECK(file, "{}: cannot be read", key_file);
   const auto no_password = [](char*, int, int, void*) { return 0; };  // OpenSSL would ask the terminal
   const Key key(PEM_read_PrivateKey(file.get(), nullptr, no_password, nullptr));

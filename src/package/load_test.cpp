@@ -16,8 +16,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-const Reference kFixture{"test/fixture", 1};
-
 class LoadTest : public PackageTest {
  protected:
   Installed install(const Packed& packed) { return cache().add(packed.archive, {}, {}); }

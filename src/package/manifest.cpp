@@ -86,7 +86,7 @@ Variant read_variant(const TomlTable& table) {
   return variant;
 }
 
-PackageFile read_file(const TomlTable& table) {
+PackageFile read_package_file(const TomlTable& table) {
   table.allow({"size", "sha256"});
   PackageFile file{static_cast<uint64_t>(table.number("size", 0, INT64_MAX)), table.text("sha256")};
   if (!is_hex(file.sha256, 32)) table.refuse("'sha256': expected 64 digits of lower-case hex");
@@ -102,8 +102,8 @@ void read_files(const TomlTable& root, Manifest& manifest) {
     if (!path.starts_with("build/") && path.find('/') != path.npos)
       root.refuse("[files] '{}': expected a path below build/ or a file beside package.toml", path);
     if (path == kManifestFile || path == kSignatureFile) root.refuse("[files] must not name '{}'", path);
-    const PackageFile file =
-        read_file(TomlTable(files.table(key.str()), fmt::format("{}: [files] '{}'", root.where(), path)));
+    const PackageFile file = read_package_file(
+        TomlTable(files.table(key.str()), fmt::format("{}: [files] '{}'", root.where(), path)));
     if (file.size > kMaxPackageBytes - bytes)
       root.refuse("[files] '{}': the files take more than the {} bytes a package may", path,
                   kMaxPackageBytes);

@@ -32,7 +32,7 @@ Manifest with(std::vector<Variant> variants) {
   return manifest;
 }
 
-const Machine kCpu{.system = "linux", .arch = "x86_64", .abi = 1, .isa = "avx2"};
+const Machine kCpuMachine{.system = "linux", .arch = "x86_64", .abi = 1, .isa = "avx2"};
 const Machine kHopper{.system = "linux",
                       .arch = "x86_64",
                       .abi = 1,
@@ -43,7 +43,7 @@ const Machine kHopper{.system = "linux",
 
 TEST(PackageResolve, TheHighestInstructionSetThatFitsIsTaken) {
   const Manifest m = with({cpu("low", "scalar"), cpu("fits", "avx2"), cpu("high", "avx512")});
-  const auto choices = resolve(m, kCpu);
+  const auto choices = resolve(m, kCpuMachine);
   ASSERT_EQ(choices.size(), 3u);
   EXPECT_FALSE(choices[0].taken);
   EXPECT_THAT(choices[0].reason, HasSubstr("fits is better"));
@@ -67,7 +67,7 @@ TEST(PackageResolve, EveryRefusalIsToldWhenNoneFits) {
   arm.arch = "aarch64";
   mac.system = "darwin";
   const Manifest m = with({future, arm, mac, cuda("gpu", 13, {90})});
-  EXPECT_THAT([&] { choose_variant(m, kCpu); },
+  EXPECT_THAT([&] { choose_variant(m, kCpuMachine); },
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("test/a@1"), HasSubstr("future: its ABI 2 is newer than this Epilogue's 1"),
                         HasSubstr("arm: it is for aarch64"), HasSubstr("mac: it is for darwin"),

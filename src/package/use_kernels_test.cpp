@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-const KernelMap kGeglu{{"GatedMlp", "epilogue/geglu@1"}}, kFixture{{"GatedMlp", "test/fixture@1"}};
+const KernelMap kGeglu{{"GatedMlp", "epilogue/geglu@1"}}, kFixtureMap{{"GatedMlp", "test/fixture@1"}};
 
 KernelStats stats_of(const std::string& package, const std::string& op = "silu_mul",
                      const std::string& reason = "") {
@@ -108,7 +108,7 @@ TEST_F(UseKernels, TheSwapIsSeenAndUndone) {
   const Tensor before = layer.forward(x);
   const Tensor expected = layer.down_proj.forward(mul(layer.gate_proj.forward(x), layer.up_proj.forward(x)));
   const int64_t calls = stats_of("test/fixture@1").calls;
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   EXPECT_TRUE(same_bits(layer.forward(x), expected));  // the fixture leaves the activation out
   EXPECT_EQ(stats_of("test/fixture@1").calls, calls + 1);
   restore_kernels(layer);
@@ -120,7 +120,7 @@ TEST_F(UseKernels, AModelOfManyLayersIsSwappedAsAWhole) {
   add_fixture();
   std::vector<nn::GatedMlp> model;
   for (int i = 0; i < 3; ++i) model.push_back(small());
-  use_kernels(model, kFixture);
+  use_kernels(model, kFixtureMap);
   for (const nn::GatedMlp& layer : model) EXPECT_NE(layer.act_mul_kernel, nullptr);
   restore_kernels(model);
   for (const nn::GatedMlp& layer : model) EXPECT_EQ(layer.act_mul_kernel, nullptr);
@@ -137,12 +137,12 @@ TEST_F(UseKernels, TheTraceNamesThePackageBesideTheKernel) {
 
 TEST_F(UseKernels, ALayerThatCannotHaveThePackageFailsAndStaysAsItWas) {
   nn::GatedMlp layer = small();
-  EXPECT_THAT([&] { use_kernels(layer, kFixture); }, ThrowsMessage<Error>(HasSubstr("not in the cache")));
+  EXPECT_THAT([&] { use_kernels(layer, kFixtureMap); }, ThrowsMessage<Error>(HasSubstr("not in the cache")));
   add_fixture();
   nn::GatedMlp gelu = small(Act::gelu), bf16 = small(Act::silu, DType::bf16);
-  EXPECT_THAT([&] { use_kernels(gelu, kFixture); },
+  EXPECT_THAT([&] { use_kernels(gelu, kFixtureMap); },
               ThrowsMessage<Error>(HasSubstr("no activation gelu; it has silu_mul")));
-  EXPECT_THAT([&] { use_kernels(bf16, kFixture); }, ThrowsMessage<Error>(HasSubstr("no kernel for bf16")));
+  EXPECT_THAT([&] { use_kernels(bf16, kFixtureMap); }, ThrowsMessage<Error>(HasSubstr("no kernel for bf16")));
   EXPECT_THAT(
       [&] {
         use_kernels(layer, {{"Attention", "test/fixture@1"}});
@@ -159,14 +159,14 @@ TEST_F(UseKernels, ALayerThatCannotHaveThePackageFailsAndStaysAsItWas) {
 TEST_F(UseKernels, APromiseThatTheLibraryDoesNotKeepIsRefused) {
   cache_of_user().add(make_fixture("empty").archive, {}, {});
   nn::GatedMlp layer = small();
-  EXPECT_THAT([&] { use_kernels(layer, kFixture); },
+  EXPECT_THAT([&] { use_kernels(layer, kFixtureMap); },
               ThrowsMessage<Error>(HasSubstr("though its manifest says so")));
 }
 
 TEST_F(UseKernels, ACallThatTheKernelRefusesFailsWithItsReason) {
   add_fixture();
   nn::GatedMlp layer(16, 31, {.act = Act::silu, .seed = 5});  // the fixture takes multiples of 8 alone
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   EXPECT_THAT(
       [&] {
         layer.forward(randn({1, 16}, 1));
@@ -192,7 +192,7 @@ TEST_F(UseKernels, TheManifestsLimitsHold) {
   manifest.replace(manifest.find(limit), limit.size(), "max-elements = 64");
   add_fixture(manifest);
   nn::GatedMlp layer = small();
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   EXPECT_NO_THROW(layer.forward(randn({2, 16}, 1)));
   EXPECT_THAT(
       [&] {
@@ -206,7 +206,7 @@ TEST_F(UseKernels, AKernelThatFailsIsToldInItsWords) {
   nn::GatedMlp layer = small();
   layer.gate_proj.weight.copy_(zeros({32, 16}));
   layer.gate_proj.bias = full({32}, 13.0);
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   EXPECT_THAT(
       [&] {
         layer.forward(randn({2, 16}, 1));
@@ -219,7 +219,7 @@ TEST_F(UseKernels, AFallbackRunsOnlyWhereAllowedAndIsTold) {
   add_fixture();
   nn::GatedMlp layer(16, 31, {.act = Act::silu, .mode = nn::Mode::tuned, .seed = 5});
   const Tensor x = randn({1, 16}, 1), built_in = layer.forward(x);
-  use_kernels(layer, kFixture, {.allow_fallback = true});
+  use_kernels(layer, kFixtureMap, {.allow_fallback = true});
   const KernelStats before = stats_of("test/fixture@1");
   Tensor y;
   const auto names = names_of_a_trace([&] { y = layer.forward(x); });
@@ -247,7 +247,7 @@ TEST_F(UseKernels, AMissingPackageFallsBackOnlyWhereAllowedAndIsTold) {
 TEST_F(UseKernels, ThePackagesKernelRunsUnderCompile) {
   add_fixture();
   nn::GatedMlp layer = small();
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   const Tensor x = randn({4, 16}, 1), eager = layer.forward(x);
   const CompiledFunction compiled = compile([&](const Tensor& in) { return layer.forward(in); });
   compiled(x);
@@ -266,7 +266,7 @@ TEST_F(UseKernels, ACompiledLayerFollowsASwapAndItsUndoing) {
   add_fixture();
   nn::GatedMlp layer = small();
   const Tensor x = randn({4, 16}, 1);
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   const Tensor by_package = layer.forward(x);
   restore_kernels(layer);
   layer.mode = nn::Mode::compiled;
@@ -277,7 +277,7 @@ TEST_F(UseKernels, ACompiledLayerFollowsASwapAndItsUndoing) {
   };
   const Tensor built_in = settled();
   EXPECT_FALSE(same_bits(built_in, by_package));
-  use_kernels(layer, kFixture);
+  use_kernels(layer, kFixtureMap);
   EXPECT_TRUE(same_bits(settled(), by_package));
   restore_kernels(layer);
   EXPECT_TRUE(same_bits(settled(), built_in));
@@ -287,19 +287,19 @@ TEST_F(UseKernels, ALockFileIsKept) {
   add_fixture();
   write_text(path("kernels.lock"), "format = 1\n");
   nn::GatedMlp layer = small();
-  EXPECT_THAT([&] { use_kernels(layer, kFixture, {.lock_file = path("kernels.lock")}); },
+  EXPECT_THAT([&] { use_kernels(layer, kFixtureMap, {.lock_file = path("kernels.lock")}); },
               ThrowsMessage<Error>(HasSubstr("does not pin")));
-  EXPECT_NO_THROW(use_kernels(layer, kFixture, {.lock_file = ""}));
+  EXPECT_NO_THROW(use_kernels(layer, kFixtureMap, {.lock_file = ""}));
 }
 
 TEST_F(UseKernels, TheUsersPolicyIsKept) {
   add_fixture();
   write_text(path("config/epilogue/kernels.toml"), "require-signature = true\n");
   nn::GatedMlp layer = small();
-  EXPECT_THAT([&] { use_kernels(layer, kFixture); },
+  EXPECT_THAT([&] { use_kernels(layer, kFixtureMap); },
               ThrowsMessage<Error>(HasSubstr("requires the signature")));
   write_text(path("config/epilogue/kernels.toml"), "requires-signature = true\n");
-  EXPECT_THAT([&] { use_kernels(layer, kFixture); }, ThrowsMessage<Error>(HasSubstr("not known")));
+  EXPECT_THAT([&] { use_kernels(layer, kFixtureMap); }, ThrowsMessage<Error>(HasSubstr("not known")));
 }
 
 }  // namespace

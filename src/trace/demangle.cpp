@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "trace/chars.h"
+
 namespace epilogue::trace {
 namespace {
 
 constexpr int kMaxDepth = 128;
 constexpr int64_t kMaxBytes = 1 << 20;  // of all substitutions kept and expanded
 constexpr size_t kMaxText = 1 << 16;    // of any one part
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string_view builtin_type(char code) {
   switch (code) {
@@ -60,9 +60,9 @@ std::string_view builtin_type(char code) {
 
 // Recursive descent over the Itanium grammar. At the end of the text, or at what it does not know, every rule
 // returns what it has: stop() moves to the end.
-class Reader {
+class NameReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit NameReader(std::string_view text) : text_(text) {}
 
   Demangled read() {
     pos_ = 2;  // _Z
@@ -72,11 +72,11 @@ class Reader {
 
  private:
   struct Deeper {
-    explicit Deeper(Reader& reader) : reader_(reader) {
+    explicit Deeper(NameReader& reader) : reader_(reader) {
       if (++reader_.depth_ > kMaxDepth) reader_.stop();
     }
     ~Deeper() { --reader_.depth_; }
-    Reader& reader_;
+    NameReader& reader_;
   };
 
   char peek(size_t ahead = 0) const { return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : '\0'; }
@@ -473,7 +473,7 @@ class Reader {
 
 Demangled demangle(std::string_view mangled) {
   if (!mangled.starts_with("_Z")) return {};
-  return Reader(mangled).read();
+  return NameReader(mangled).read();
 }
 
 }  // namespace epilogue::trace

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "test_data.h"
+#include "real_traces.h"
 #include "trace/links.h"
 
 namespace epilogue::trace {
@@ -16,8 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-Trace real(const std::string& name) { return read_trace(test_data("traces/" + name + ".json.gz")); }
 
 // Steps of 100 us on thread 0; each kernel is launched by an op of its own and runs on track 1.
 struct Made {
@@ -96,6 +94,19 @@ TEST(Diff, AddmmTakesTheAddIn) {
   const Diff diff = diff_traces(real("add_matmul"), real("linear_eager"));
   EXPECT_THAT(diff_sentence(diff), StartsWith("B runs 1 kernel per step instead of 2: mm and add became one "
                                               "(nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT)"));
+}
+
+TEST(Diff, AGatedMlpTakesAllFiveIn) {
+  Made a, b;
+  a.step(100);
+  for (const int64_t at : {10, 20, 50}) a.kernel("ep::mm", "panel_gemm_avx512_f32", at, 5);
+  a.kernel("ep::gelu", "pointwise_gelu_tanh_avx512_f32", 30, 5);
+  a.kernel("ep::mul", "pointwise_mul_avx512_f32", 40, 5);
+  b.step(100);
+  b.kernel("ep::gated_mlp", "panel_gated_mlp_gelu_tanh_avx512_f32", 10, 20);
+  EXPECT_THAT(diff_sentence(diff_traces(a.done(), b.done())),
+              StartsWith("B runs 1 kernel per step instead of 5: 3 mm, mul and gelu became one "
+                         "(panel_gated_mlp_gelu_tanh_avx512_f32)"));
 }
 
 TEST(Diff, NothingChangesAgainstItself) {

@@ -3,14 +3,13 @@
 #include <cstring>
 
 #include "base/threads.h"
+#include "trace/chars.h"
 
 namespace epilogue::trace {
 namespace {
 
 using simdjson::error_code;
 using simdjson::SUCCESS;
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 // One window's events in a trace of their own. Kept for the next window: its buffers are the costly part.
 struct Job {

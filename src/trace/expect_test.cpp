@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "real_traces.h"
 #include "test_data.h"
 
 namespace epilogue::trace {
@@ -14,8 +15,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-Trace real(const std::string& name) { return read_trace(test_data("traces/" + name + ".json.gz")); }
 
 RuleResult check(const std::string& rule, const Trace& trace) {
   return check_rules(parse_rules("[[rule]]\n" + rule, "r.toml"), trace).at(0);

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "trace/chars.h"
+
 namespace epilogue::trace {
 namespace {
 
@@ -11,8 +13,6 @@ std::string_view without_quotes(std::string_view token) {
     return token.substr(1, token.size() - 2);
   return token;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Truncated to the type; nothing when it does not fit.
 template <class T>

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "epilogue/trace.h"
+#include "trace/chars.h"
 #include "trace/event_array.h"
 #include "trace/event_parser.h"
 #include "trace/links.h"
@@ -24,8 +25,6 @@ using simdjson::SUCCESS;
 
 constexpr size_t kNone = std::string_view::npos;
 constexpr size_t kLargestEvent = size_t{64} << 20;
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 size_t skip_space(std::string_view text, size_t at) {
   while (at < text.size() && is_space(text[at])) ++at;

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "test_data.h"
+#include "real_traces.h"
 #include "trace/gaps.h"
 #include "trace/links.h"
 
@@ -16,8 +16,6 @@ namespace epilogue::trace {
 namespace {
 
 using testing::HasSubstr;
-
-Trace real(const std::string& name) { return read_trace(test_data("traces/" + name + ".json.gz")); }
 
 Event event(EventKind kind, StringId name, int64_t start_us, int64_t duration_us, uint32_t track = 0) {
   Event e;

@@ -12,7 +12,7 @@
 namespace epilogue::trace {
 namespace {
 
-std::string data(const std::string& name) { return test_data("traces/" + name); }
+std::string trace_data(const std::string& name) { return test_data("traces/" + name); }
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -24,14 +24,14 @@ std::string text_of(const std::string& path) {
 class RealTrace : public testing::TestWithParam<const char*> {};
 
 TEST_P(RealTrace, TableIsPyTorchsToTheLetter) {
-  const Trace trace = read_trace(data(std::string(GetParam()) + ".json.gz"));
+  const Trace trace = read_trace(trace_data(std::string(GetParam()) + ".json.gz"));
   EXPECT_EQ(key_averages(trace).table({.sort_by = "cuda_time_total", .rows = 40}),
-            text_of(data(std::string(GetParam()) + ".table.txt")));
+            text_of(trace_data(std::string(GetParam()) + ".table.txt")));
   EXPECT_TRUE(trace.problems.empty());
 }
 
 TEST_P(RealTrace, WrittenAndReadAgainGivesTheSameEventsAndTable) {
-  const Trace trace = read_trace(data(std::string(GetParam()) + ".json.gz"));
+  const Trace trace = read_trace(trace_data(std::string(GetParam()) + ".json.gz"));
   for (const char* suffix : {".json", ".json.gz"}) {
     const std::string copy = testing::TempDir() + "round_trip_" + GetParam() + suffix;
     write_trace(trace, copy);

@@ -57,7 +57,7 @@ class OutFile {
   std::string text_;
 };
 
-std::string us(int64_t ns) {
+std::string us_text(int64_t ns) {
   const uint64_t magnitude = ns < 0 ? uint64_t{0} - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
 }
@@ -83,7 +83,7 @@ class Writer {
     out_.print(R"(    "name": "Record Window End", "ph": "i", "s": "g",
     "pid": "", "tid": "", "ts": {}
   }})",
-               us(end_ns_));
+               us_text(end_ns_));
     write_footer();
     out_.publish();
   }
@@ -149,12 +149,13 @@ class Writer {
     "pid": {}, "tid": {},
     "ts": {},
 )",
-                 name, track.process, track.thread, us(start));
+                 name, track.process, track.thread, us_text(start));
     } else if (event.kind == EventKind::span) {
       out_.print(R"(    "ph": "X", "cat": "Trace", "ts": {}, "dur": {},
     "pid": "Spans", "tid": {}, "name": {},
 )",
-                 us(start), us(duration), json_quote(std::string(trace_.strings[track.name])), name);
+                 us_text(start), us_text(duration), json_quote(std::string(trace_.strings[track.name])),
+                 name);
     } else {
       if (event.kind ==
           EventKind::gpu_user_annotation) {  // as Kineto: so that a range holds its first kernel
@@ -164,7 +165,7 @@ class Writer {
       out_.print(R"(    "ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {},
     "ts": {}, "dur": {},
 )",
-                 event_kind_name(event.kind), name, track.process, tid(i), us(start), us(duration));
+                 event_kind_name(event.kind), name, track.process, tid(i), us_text(start), us_text(duration));
     }
     out_.print("    \"args\": {{\n      ");
     write_args(event, track);
@@ -262,7 +263,7 @@ class Writer {
     out_.print(R"(    "ph": "{}", "id": {}, "pid": {}, "tid": {}, "ts": {},
     "cat": "ac2g", "name": "ac2g"{}
   }})",
-               phase, event.correlation, trace_.tracks[event.track].process, tid(i), us(event.start_ns),
+               phase, event.correlation, trace_.tracks[event.track].process, tid(i), us_text(event.start_ns),
                phase == 'f' ? ", \"bp\": \"e\"" : "");
   }
 
@@ -309,8 +310,8 @@ class Writer {
       "{}": {}
     }}
   }})",
-               what, us(trace_.events.empty() ? 0 : trace_.events.front().start_ns), process, thread, key,
-               value);
+               what, us_text(trace_.events.empty() ? 0 : trace_.events.front().start_ns), process, thread,
+               key, value);
   }
 
   static constexpr int64_t kLaneTids = 1'000'000;

@@ -19,8 +19,8 @@ namespace {
 using testing::ElementsAre;
 
 // A trace of one thread and one stream.
-struct Made {
-  Made() {
+struct MadeEvents {
+  MadeEvents() {
     trace.tracks = {{.process = 100, .thread = 100, .device = false},
                     {.process = 0, .thread = 7, .device = true}};
   }
@@ -60,7 +60,7 @@ class Written {
 };
 
 TEST(WriteTrace, CallsBearTheirNumber) {
-  Made made;
+  MadeEvents made;
   made.add(EventKind::cuda_runtime, "cudaLaunchKernel", 0, 10, 5).detail = 211;
   made.add(EventKind::cuda_runtime, "cudaFree", 20, 30, 6);
   const Written written(made.trace);
@@ -72,14 +72,14 @@ TEST(WriteTrace, CallsBearTheirNumber) {
 }
 
 TEST(WriteTrace, WaitsTellTheirKind) {
-  Made made;
+  MadeEvents made;
   made.add(EventKind::cuda_sync, "Stream Sync", 0, 10, 5);
   const Written written(made.trace);
   EXPECT_EQ(std::string_view(written.event("Stream Sync")["args"]["cuda_sync_kind"]), "Stream Sync");
 }
 
 TEST(WriteTrace, GraphNodesAreKept) {
-  Made made;
+  MadeEvents made;
   made.trace.launches = {{.grid = {1, 2, 3}, .graph_node = 8589934593, .graph = 2}};
   made.add(EventKind::kernel, "k", 0, 10, 5).detail = 0;
   const Written written(made.trace);
@@ -88,7 +88,7 @@ TEST(WriteTrace, GraphNodesAreKept) {
 }
 
 TEST(WriteTrace, KernelsThatOverlapOnAStreamHaveRowsOfTheirOwnAndReadBackAsItsOwn) {
-  Made made;
+  MadeEvents made;
   made.add(EventKind::cuda_runtime, "cudaLaunchKernel", 0, 1, 2);
   made.add(EventKind::kernel, "first", 10, 30, 1);
   made.add(EventKind::kernel, "early", 20, 40, 2);
@@ -106,7 +106,7 @@ TEST(WriteTrace, KernelsThatOverlapOnAStreamHaveRowsOfTheirOwnAndReadBackAsItsOw
 }
 
 TEST(OverlapLanes, RangesHoldKernelsAndKernelsHoldNothing) {
-  Made made;
+  MadeEvents made;
   made.add(EventKind::kernel, "k", 0, 10);
   made.add(EventKind::gpu_user_annotation, "equal to its kernel", 0, 10);
   made.add(EventKind::gpu_user_annotation, "outer", 20, 90);
@@ -120,7 +120,7 @@ TEST(OverlapLanes, RangesHoldKernelsAndKernelsHoldNothing) {
 }
 
 TEST(OverlapLanes, AreNotWithoutEnd) {
-  Made made;
+  MadeEvents made;
   for (int64_t i = 0; i < 1000; ++i) made.add(EventKind::kernel, "k", i, 100000);
   EXPECT_EQ(overlap_lanes(made.trace).back(), 63u);
 }
