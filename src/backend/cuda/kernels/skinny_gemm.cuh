@@ -1,12 +1,12 @@
 // Small batches: the weights are the large operand and stream through shared memory once, at memory speed.
 //
-// Operands are swapped: 64 rows of a weight are wgmma's 64 rows, the tokens its 8 to 192 columns. Batches
-// that waste much of 128 rows of tokens are taken in several such columns of tokens. A warpgroup takes two
-// such blocks: gated, 64 rows of gate and the same 64 of up, so that both sums of an output meet in one
-// thread. The blocks of a cluster split K between them and add their partial sums through distributed shared
-// memory, always in the order of their ranks: the same bits on every run. The copy engine loads weights as
-// deep as shared memory holds; weights do not depend on the kernel before, so with a dependent launch they
-// are on their way before that one has ended.
+// Operands are swapped: 64 rows of a weight are wgmma's 64 rows, the tokens its 16 to 176 columns; from 64
+// columns on a batch may have several such pieces of tokens. Half of a block's rows are gate's, the other
+// half the same rows of up, which meet in shared memory. The blocks of a cluster split K between them: each
+// finishes the sums of some tokens, which the others send there through the copy engine, and adds them in the
+// order of ranks: the same bits on every run. The copy engine loads weights as deep as shared memory holds;
+// weights do not depend on the kernel before, so with a dependent launch they are on their way before that
+// one has ended.
 #pragma once
 
 #include "backend/cuda/kernels/gemm_epilogue.cuh"
@@ -31,22 +31,23 @@ struct SkinnyShape {
   using T = Element;
   static constexpr bool gated = is_gated;
   static constexpr int rows = weight_rows, tokens = token_columns, split = split_of_k;
-  static constexpr int groups = rows > 128 ? 2 : 1,
+  static constexpr int groups = rows > 128 || (rows == 128 && tokens > 64) ? 2 : 1,
                        row_blocks = rows / 64 / groups;  // warpgroups, wgmmas of each
   static constexpr int outputs = gated ? rows / 2 : rows;
   static constexpr int depth = 64;  // of K per stage: rows of 128 bytes
   static constexpr int weight_bytes = rows * 128, stage_bytes = weight_bytes + tokens * 128;
   static constexpr int partial_pitch =
       weight_rows + 4;  // floats; the 4 keep a warp's stores in different banks
-  static constexpr int shared_limit = (blocks_per_sm == 1 ? 232448 : 233472 / blocks_per_sm - 1024),
-                       slack = 1024;
-  static constexpr int most_stages = (shared_limit - slack) / stage_bytes;
+  // Of two to a multiprocessor, each leaves room for one of the next kernel that asks for more than half.
+  static constexpr int shared_limit = blocks_per_sm == 1 ? 232448 : 108 * 1024, slack = 1024;
+  // A cluster's blocks finish the sums of some tokens each; what the others send of those lands behind the
+  // stages.
+  static constexpr int slice = (tokens + split - 1) / split, token_bytes = partial_pitch * 4;
+  static constexpr int landing_bytes = (split - 1) * slice * token_bytes;
+  static constexpr int most_stages = (shared_limit - slack - landing_bytes) / stage_bytes;
   static constexpr int stages = most_stages < 16 ? most_stages : 16;
-  static constexpr int shared_bytes = slack + stages * stage_bytes;
-  // More sums than a thread's share of the registers: a whole warpgroup stands by the producer to give up its
-  // own.
-  static constexpr bool many_sums = row_blocks * tokens / 2 > 128;
-  static constexpr int threads = 128 * groups + (many_sums ? 128 : 32), per_sm = blocks_per_sm;
+  static constexpr int shared_bytes = slack + stages * stage_bytes + landing_bytes;
+  static constexpr int threads = 128 * groups + 32, per_sm = blocks_per_sm;
   static_assert(stages >= 2 && tokens * partial_pitch * 4 <= stages * stage_bytes);
 };
 
@@ -139,42 +140,59 @@ __device__ __forceinline__ void write_partial(float* partial, int group,
   }
 }
 
-// Eight sums of one token, added over the cluster in the order of ranks.
+// Sends each block of the cluster its tokens' sums, and waits for those that the others send to this one.
 template <class S>
-__device__ __forceinline__ void gather(const float* partial, int token, int row, float (&sum)[8]) {
-  const uint32_t at = sm90::shared_address(partial + token * S::partial_pitch + row);
+__device__ __forceinline__ void exchange(uint32_t partial, uint32_t landing, uint32_t landed, int tokens,
+                                         int rank) {
+  const auto count = [&](int of) { return min(S::slice, max(0, tokens - of * S::slice)); };
+  sm90::fence_async_proxy();
+  sm90::named_barrier(1, 128 * S::groups);
+  sm90::cluster_wait();  // every block's barrier is ready
+  const int to = threadIdx.x;
+  if (to < S::split) {
+    if (to == rank)
+      sm90::barrier_expect(landed, (S::split - 1) * count(rank) * S::token_bytes);
+    else if (count(to) > 0)
+      sm90::send_to(landing + (rank - (rank > to)) * S::slice * S::token_bytes, landed, to,
+                    partial + to * S::slice * S::token_bytes, count(to) * S::token_bytes);
+  }
+  sm90::barrier_wait(landed, 0);
+}
+
+// Eight sums of one token, added over the cluster in the order of ranks. `token` counts from the slice's
+// first.
+template <class S>
+__device__ __forceinline__ void gather(const float* partial, const float* landing, int token, int row,
+                                       int rank, float (&sum)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) sum[i] = 0.f;
 #pragma unroll
-  for (int rank = 0; rank < S::split; ++rank) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float4 v =
-          S::split == 1
-              ? *reinterpret_cast<const float4*>(partial + token * S::partial_pitch + row + 4 * half)
-              : sm90::load_shared_of(at + 16 * half, rank);
-      sum[4 * half] += v.x, sum[4 * half + 1] += v.y, sum[4 * half + 2] += v.z, sum[4 * half + 3] += v.w;
-    }
+  for (int from = 0; from < S::split; ++from) {
+    const float* slice = from == rank ? partial + rank * S::slice * S::partial_pitch
+                                      : landing + (from - (from > rank)) * S::slice * S::partial_pitch;
+    const float4* at = reinterpret_cast<const float4*>(slice + token * S::partial_pitch + row);
+    const float4 low = at[0], high = at[1];
+    sum[0] += low.x, sum[1] += low.y, sum[2] += low.z, sum[3] += low.w;
+    sum[4] += high.x, sum[5] += high.y, sum[6] += high.z, sum[7] += high.w;
   }
 }
 
-// The cluster's threads share the outputs, eight neighbouring columns of a token at a time.
+// A block of the cluster has a slice of the tokens; its threads share the outputs, eight neighbouring columns
+// at a time.
 template <class S, Act act>
-__device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial, int tile,
-                                              int first_token, int rank) {
+__device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial,
+                                              const float* landing, int tile, int first_token, int rank) {
   using T = typename S::T;
   constexpr int chunks = S::outputs / 8;
   const EpilogueArguments& e = a.epilogue;
-  const int tokens = min(S::tokens, a.m - first_token);
-  for (int i = rank * 128 * S::groups + threadIdx.x; i < tokens * chunks; i += S::split * 128 * S::groups) {
+  first_token += rank * S::slice;
+  const int tokens = min(min(S::slice, S::tokens - rank * S::slice), a.m - first_token);
+  for (int i = threadIdx.x; i < tokens * chunks; i += 128 * S::groups) {
     const int token = i / chunks, output = i % chunks * 8, column = tile * S::outputs + output;
     if (column >= a.n) continue;
     float gate[8], up[8];
-    if constexpr (S::gated) {
-      gather<S>(partial, token, output, gate), gather<S>(partial, token, output + S::outputs, up);
-    } else {
-      gather<S>(partial, token, output, gate);
-    }
+    gather<S>(partial, landing, token, output, rank, gate);
+    if constexpr (S::gated) gather<S>(partial, landing, token, output + S::outputs, rank, up);
     uint32_t packed[4];
 #pragma unroll
     for (int p = 0; p < 4; ++p) {
@@ -197,41 +215,48 @@ template <class S>
 __global__ __launch_bounds__(S::threads,
                              S::per_sm) void skinny_gemm(const __grid_constant__ SkinnyArguments arguments) {
   extern __shared__ __align__(1024) uint8_t shared[];
-  const uint32_t stages = sm90::shared_address(shared), full = stages + S::stages * S::stage_bytes,
-                 empty = full + 8 * S::stages;
+  const uint32_t stages = sm90::shared_address(shared), landing = stages + S::stages * S::stage_bytes,
+                 full = landing + S::landing_bytes, empty = full + 8 * S::stages,
+                 landed = empty + 8 * S::stages;
+  if (threadIdx.x == 128 * S::groups)
+    sm90::prefetch_map(&arguments.gate), sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.x);
   if (threadIdx.x == 0) {
     for (int s = 0; s < S::stages; ++s) {
       sm90::barrier_init(full + 8 * s, 1);
       sm90::barrier_init(empty + 8 * s, 4 * S::groups);  // a multiplying warp each
     }
+    sm90::barrier_init(landed, 1);
     sm90::barrier_init_fence();
   }
   __syncthreads();
+  if constexpr (S::split > 1) sm90::cluster_arrive();
   const int unit = blockIdx.x / S::split, rank = blockIdx.x % S::split;  // a cluster's blocks are neighbours
   const int tile = unit / arguments.token_tiles, token = unit % arguments.token_tiles * S::tokens;
   const int first = rank * arguments.k_steps / S::split, last = (rank + 1) * arguments.k_steps / S::split;
   const int group = threadIdx.x / 128;
-  float* partial = reinterpret_cast<float*>(shared);
   if (group == S::groups) {
-    if constexpr (S::many_sums) sm90::give_registers<24>();
     if (threadIdx.x == 128 * S::groups)
       skinny::produce<S>(arguments, stages, full, empty, tile, token, first, last);
     __syncwarp();
-    if constexpr (S::split > 1) sm90::cluster_sync();
+    if constexpr (S::split > 1) sm90::cluster_wait(), sm90::cluster_arrive();
   } else {
-    if constexpr (S::many_sums) sm90::take_registers<240>();
     float d[S::row_blocks][S::tokens / 2];
     skinny::multiply<S>(stages, full, empty, last - first, group, d);
     sm90::named_barrier(1, 128 * S::groups);  // the stages are free in every warpgroup
-    skinny::write_partial<S>(partial, group, d);
-    if constexpr (S::split == 1)
+    const float* partial = reinterpret_cast<const float*>(shared);
+    skinny::write_partial<S>(reinterpret_cast<float*>(shared), group, d);
+    if constexpr (S::split == 1) {
       sm90::named_barrier(1, 128 * S::groups);
-    else
-      sm90::cluster_sync();
-    with_activation(arguments.epilogue.act,
-                    [&]<Act act>() { skinny::write_outputs<S, act>(arguments, partial, tile, token, rank); });
+    } else {
+      skinny::exchange<S>(stages, landing, landed, min(S::tokens, arguments.m - token), rank);
+      sm90::cluster_arrive();
+    }
+    const float* others = reinterpret_cast<const float*>(shared + S::stages * S::stage_bytes);
+    with_activation(arguments.epilogue.act, [&]<Act act>() {
+      skinny::write_outputs<S, act>(arguments, partial, others, tile, token, rank);
+    });
   }
-  if constexpr (S::split > 1) sm90::cluster_meet();  // mates may still read this block's sums
+  if constexpr (S::split > 1) sm90::cluster_wait();  // what this block sent has been read and has arrived
 }
 
 }  // namespace epilogue::cuda

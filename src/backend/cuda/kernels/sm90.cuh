@@ -62,23 +62,25 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+// Every thread of the cluster arrives, later waits; neither orders its memory accesses, for which a release
+// would wait until all that the block has written is seen by the whole device.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
-// The same without the order of memory accesses: a release waits for all that the block has written.
-__device__ __forceinline__ void cluster_meet() {
-  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
-}
-__device__ __forceinline__ float4 load_shared_of(uint32_t address, uint32_t rank) {
-  float4 v;
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+__device__ __forceinline__ void cluster_meet() { cluster_arrive(), cluster_wait(); }
+// This block's shared memory into that of block `rank`, whose `barrier` counts the bytes. Both addresses and
+// the size are multiples of 16.
+__device__ __forceinline__ void send_to(uint32_t to, uint32_t barrier, uint32_t rank, uint32_t from,
+                                        uint32_t bytes) {
   asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %4, %5;\n"
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
-      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-      : "r"(address), "r"(rank)
+      "{\n.reg .b32 remote_to, remote_barrier;\n"
+      "mapa.shared::cluster.u32 remote_to, %0, %2;\n"
+      "mapa.shared::cluster.u32 remote_barrier, %1, %2;\n"
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [remote_to], [%3], %4, "
+      "[remote_barrier];\n}" ::"r"(to),
+      "r"(barrier), "r"(rank), "r"(from), "r"(bytes)
       : "memory");
-  return v;
 }
 
 // ---- tensor copies ----
@@ -132,6 +134,21 @@ __device__ __forceinline__ void fence_async_proxy() {
 __device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b),
                "r"(c), "r"(d)
+               : "memory");
+}
+__device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b)
+               : "memory");
+}
+// The same with each matrix turned over: what a lane holds of a column goes to a row.
+__device__ __forceinline__ void store_matrices_turned(uint32_t to, uint32_t a, uint32_t b, uint32_t c,
+                                                      uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a),
+               "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+__device__ __forceinline__ void store_matrices_turned(uint32_t to, uint32_t a, uint32_t b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b)
                : "memory");
 }
 
