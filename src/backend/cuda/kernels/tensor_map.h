@@ -8,7 +8,7 @@
 namespace epilogue::cuda {
 
 // A row-major matrix of 16-bit elements and the box that one copy moves. `swizzle` is the width in bytes of
-// the pattern in shared memory: 128, 64 or 32, the bytes of a box's row.
+// the pattern in shared memory: 128, 64 or 32, the bytes of a box's row; of other rows there is none.
 struct MatrixBox {
   const void* data = nullptr;
   uint64_t rows = 0, columns = 0, stride = 0;  // elements

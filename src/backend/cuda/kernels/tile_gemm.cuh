@@ -40,9 +40,12 @@ struct TileShape {
   static constexpr int row_blocks = (ping_pong ? rows : rows / 2) / 64;  // wgmmas per warpgroup for 16 of K
   static constexpr int depth = 64;                                       // of K per stage: rows of 128 bytes
   static constexpr int x_bytes = rows * 128, stage_bytes = x_bytes + width * 128;
-  static constexpr int box_columns = outputs % 64 == 0 && width != 192 ? 64 : outputs % 32 == 0 ? 32 : 16;
+  static constexpr int box_columns = outputs % 64 == 0 && width != 192 ? 64
+                                     : outputs % 32 == 0               ? 32
+                                     : outputs % 16 == 0               ? 16
+                                                                       : outputs;  // 88: rows of 176 bytes
   static constexpr int box_bytes = 64 * box_columns * 2;
-  static constexpr int buffers = box_columns == 64 ? 2 : box_columns == 32 ? 3 : 4;
+  static constexpr int buffers = box_columns >= 64 ? 2 : box_columns == 32 ? 3 : 4;
   static constexpr int out_bytes = 2 * buffers * box_bytes;
   static constexpr int shared_limit = 232448, slack = 1024;  // barriers
   static constexpr int most_stages = (shared_limit - slack - out_bytes) / stage_bytes;
@@ -245,17 +248,19 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
   constexpr int pitch = S::box_columns * 2;
   const int thread = threadIdx.x % 128, lane = thread % 32;
   const int row = thread / 32 * 16 + lane % 16;  // the row whose address this lane gives to stmatrix
-  const int swizzle = pitch == 128 ? row % 8 : pitch == 64 ? row / 2 % 4 : row / 4 % 2;
+  // Rows of 176 bytes fall into different banks by themselves.
+  const int swizzle = pitch == 128 ? row % 8 : pitch == 64 ? row / 2 % 4 : pitch == 32 ? row / 4 % 2 : 0;
 #pragma unroll
   for (int block = 0; block < S::row_blocks; ++block) {
 #pragma unroll
     for (int box = 0; box < S::outputs / S::box_columns; ++box) {
       const uint32_t to = out + buffer * S::box_bytes;
 #pragma unroll
-      for (int pair = 0; pair < S::box_columns / 16; ++pair) {
+      for (int pair = 0; pair < (S::box_columns + 8) / 16; ++pair) {
         uint32_t packed[4];
+        const bool both = 16 * pair + 8 < S::box_columns;
 #pragma unroll
-        for (int q = 0; q < 2; ++q) {
+        for (int q = 0; q < (both ? 2 : 1); ++q) {
           const int j = box * (S::box_columns / 8) + 2 * pair + q;
           const float* g = &d[block][4 * j];
           const float* u = S::gated ? &d[block][4 * j + S::outputs / 2] : g;
@@ -267,7 +272,10 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
           }
         }
         const int chunk = (2 * pair + lane / 16) ^ swizzle;
-        sm90::store_matrices(to + row * pitch + chunk * 16, packed[0], packed[1], packed[2], packed[3]);
+        if (both)
+          sm90::store_matrices(to + row * pitch + chunk * 16, packed[0], packed[1], packed[2], packed[3]);
+        else
+          sm90::store_matrices(to + row * pitch + 2 * pair * 16, packed[0], packed[1]);
       }
       sm90::fence_async_proxy();
       if (thread == 0) sm90::store_wait_read<S::buffers - 2>();
