@@ -93,9 +93,9 @@ class ShapeBench {
 
   // Candidates in turns, each for 20 ms or more: the card's clock follows the power drawn in the last tens of
   // milliseconds, so that only neighbours in time, on a card that stays busy, are comparable. A candidate is
-  // "GATED+DOWN", either may be left out; each is "ID/GROUP" of our tile kernels with letters after it (o:
-  // overlaps the kernel before, s: gate and up stacked in one plain product), "kID" of our skinny ones, or
-  // "cN", cuBLAS's way N.
+  // "GATED+DOWN", either may be left out; each is "ID/GROUP" of our tile kernels, "kID" of our skinny ones or
+  // "wID" of the swapped ones, with letters after it (o: loads weights before the kernel before has ended, l:
+  // only starts before that, s: gate and up stacked in one plain product), or "cN", cuBLAS's way N.
   void turns(double seconds, const std::vector<std::string>& names) {
     stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
     down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);
@@ -265,14 +265,16 @@ class ShapeBench {
     if (text.empty()) return t;
     if (text[0] == 'c') return t.algorithm = std::atoi(text.c_str() + 1), t;
     int id = 0, group = 8;
-    const bool skinny = text[0] == 'k';
-    std::sscanf(text.c_str() + skinny, "%d/%d", &id, &group);
+    const cuda::GemmKernel kernel = text[0] == 'k'   ? cuda::GemmKernel::skinny
+                                    : text[0] == 'w' ? cuda::GemmKernel::swap
+                                                     : cuda::GemmKernel::tile;
+    std::sscanf(text.c_str() + (kernel != cuda::GemmKernel::tile), "%d/%d", &id, &group);
     for (const auto& c : cuda::gated_gemm_configs())
-      if (c.kernel == (skinny ? cuda::GemmKernel::skinny : cuda::GemmKernel::tile) && c.id == id)
-        t.config = c;
+      if (c.kernel == kernel && c.id == id) t.config = c;
     t.config.raster_group = static_cast<int16_t>(group);
     t.stacked = text.find('s') != std::string::npos;
     if (text.find('o') != std::string::npos) t.overlap = cuda::Overlap::weights;
+    if (text.find('l') != std::string::npos) t.overlap = cuda::Overlap::launch;
     return t;
   }
   cudaError_t launch_gated(const Timed& t, const BufferSet& b) {

@@ -167,7 +167,10 @@ bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint6
 // For compute-sanitizer, under which a kernel runs a thousand times slower.
 inline std::vector<CheckCase> small_cases(const cuda::GemmConfig& config) {
   const int64_t m = config.kernel == cuda::GemmKernel::tile ? 300 : config.rows;
-  return {{m, 200, 328, Act::silu, true, false, true}};
+  std::vector<CheckCase> cases{{m, 200, 328, Act::silu, true, false, true}};
+  if (config.kernel == cuda::GemmKernel::swap)  // two blocks to a cluster, more tiles than clusters
+    cases.push_back({m + 1, 8704, 72, Act::gelu_tanh, false, false, false});
+  return cases;
 }
 
 // The sizes a configuration is tried on: whole tiles, tails of each size, more tiles than blocks.
@@ -186,6 +189,9 @@ inline std::vector<CheckCase> check_cases(const cuda::GemmConfig& config) {
       cases.push_back({m, n, k, static_cast<Act>(i % 5), i % 2 == 1, i % 7 == 3, i % 3 == 1});
       ++i;
     }
+  if (config.kernel == cuda::GemmKernel::swap)
+    for (const int64_t m : {config.rows - 1, 2 * config.rows - 3, 3 * config.rows})
+      cases.push_back({m, 20008, 328, Act::silu, m % 2 == 1, false, true});
   return cases;
 }
 

@@ -44,6 +44,11 @@ constexpr GemmConfig row_dot_config(int tokens, int warps) {
   c.split = static_cast<int16_t>(warps);
   return c;
 }
+constexpr GemmConfig swap_config(int tokens) {
+  GemmConfig c;
+  c.kernel = GemmKernel::swap, c.rows = static_cast<int16_t>(tokens), c.columns = 256;
+  return c;
+}
 
 template <size_t count>
 constexpr std::array<GemmConfig, count> numbered(std::array<GemmConfig, count> all) {
@@ -55,11 +60,13 @@ constexpr std::array<GemmConfig, count> numbered(std::array<GemmConfig, count> a
 #define EP_ROW(...) tile_config(__VA_ARGS__),
 #define EP_SKINNY_ROW(...) skinny_config(__VA_ARGS__),
 #define EP_DOT_ROW(...) row_dot_config(__VA_ARGS__),
-constexpr auto kConfigs = numbered(
-    std::array{EP_TILE_CONFIGS(EP_ROW) EP_SKINNY_CONFIGS(EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW)});
+#define EP_SWAP_ROW(...) swap_config(__VA_ARGS__),
+constexpr auto kConfigs = numbered(std::array{EP_TILE_CONFIGS(EP_ROW) EP_SKINNY_CONFIGS(
+    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW)});
 #undef EP_ROW
 #undef EP_SKINNY_ROW
 #undef EP_DOT_ROW
+#undef EP_SWAP_ROW
 
 bool aligned(const void* pointer, int64_t stride) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 && stride % 8 == 0;
@@ -98,8 +105,7 @@ std::span<const GemmConfig> gated_gemm_configs() { return kConfigs; }
 
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem) {
   if (config.kernel == GemmKernel::tile) return true;
-  // The widest of the skinny kernels also take a batch in pieces.
-  const bool in_pieces = config.kernel == GemmKernel::skinny && config.rows > 128;
+  const bool in_pieces = config.kernel != GemmKernel::row_dot && config.rows >= 64;
   return problem.m <= (in_pieces ? 4 : 1) * config.rows;
 }
 
@@ -107,6 +113,7 @@ std::string name(const GemmConfig& c) {
   const auto text = [](int v) { return std::to_string(v); };
   const std::string size = text(c.rows) + "x" + text(c.columns);
   if (c.kernel == GemmKernel::skinny) return "skinny " + size + " k" + text(c.split) + " s" + text(c.per_sm);
+  if (c.kernel == GemmKernel::swap) return "swap " + size;
   if (c.kernel == GemmKernel::row_dot) return "dot " + size + " k" + text(c.split);
   return (c.ping_pong ? "pong " : "coop ") + size + " c" + text(c.cluster_rows) + "x" +
          text(c.cluster_columns) + " g" + text(c.raster_group);

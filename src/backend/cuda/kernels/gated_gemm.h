@@ -20,7 +20,7 @@ namespace epilogue::cuda {
 // What of a kernel may run before the one before it on the stream has ended (programmatic dependent launch).
 // x is never read and the output never written before that. Worth 1 us where kernels are short. Not for
 // weights of 64 MB and more through the skinny kernel: its blocks then crowd on the multiprocessors that were
-// free first (M = 16, 4096 x 14336: 58 us alone, 62 with it).
+// free first (M = 16, 4096 x 14336: 58 us alone, 62 with it), unless they take all of its shared memory.
 enum class Overlap : uint8_t {
   none,
   launch,   // blocks start and wait: right after any kernel
@@ -44,12 +44,12 @@ struct GatedGemmProblem {
   Overlap overlap = Overlap::none;
 };
 
-enum class GemmKernel : uint8_t { tile, skinny, row_dot };  // the three kernel files
+enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap };  // the four kernel files
 
 struct GemmConfig {
   GemmKernel kernel = GemmKernel::tile;
   int16_t id = 0;          // among the configurations of its kernel
-  int16_t rows = 0;        // of x per block; but for tile, and skinny above 128, the most tokens it takes
+  int16_t rows = 0;        // of x per block; but for tile, a batch has 1 of these, from 64 rows on up to 4
   int16_t columns = 0;     // columns of the accumulators per block: gate and up together when gated
   int16_t split = 1;       // blocks (skinny) or warps (row_dot) that share the K of an output
   int16_t per_sm = 1;      // skinny: blocks resident on a multiprocessor

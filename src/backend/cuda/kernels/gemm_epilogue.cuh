@@ -64,6 +64,13 @@ __device__ __forceinline__ float2 rounded(float2 v) {
   return sm90::unpack(sm90::pack(v.x, v.y, T{}), T{});
 }
 
+// Sums with their biases as `exact` wants them, before what is common to all follows.
+template <class T, int count>
+__device__ __forceinline__ void round_all(float2 (&v)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) v[i] = rounded<T>(v[i]);
+}
+
 // Two neighbouring columns' outputs; `up` is not read when there is no gate.
 template <Act act, bool gated>
 __device__ __forceinline__ float2 combined(float2 gate, float2 up) {

@@ -1,4 +1,4 @@
-// Launchers of the three kernels for one dtype, with or without a gate. A source file instantiates
+// Launchers of the four kernels for one dtype, with or without a gate. A source file instantiates
 // launch_gemm for each.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/gemm_configs.h"
 #include "backend/cuda/kernels/row_dot.cuh"
 #include "backend/cuda/kernels/skinny_gemm.cuh"
+#include "backend/cuda/kernels/swap_gemm.cuh"
 #include "backend/cuda/kernels/tensor_map.h"
 #include "backend/cuda/kernels/tile_gemm.cuh"
 
@@ -70,6 +71,23 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
   return cudaLaunchKernelEx(&launch.config, kernel, arguments);
 }
 
+// How many clusters of a kernel stand on the device at once; `known` keeps the answer. A card's
+// multiprocessors come in groups of unequal size, so that on 132 of them there is room for 66 pairs, but for
+// 30 clusters of four only.
+template <class Arguments>
+int clusters_that_fit(void (*kernel)(Arguments), LaunchShape shape, std::atomic<int>& known) {
+  int count = known.load(std::memory_order_relaxed);
+  if (count > 0) return count;
+  shape.blocks = shape.cluster;
+  const LaunchConfig launch(shape);
+  if (shape.cluster == 1 || cudaOccupancyMaxActiveClusters(&count, kernel, &launch.config) != cudaSuccess) {
+    if (shape.cluster > 1) (void)cudaGetLastError();
+    count = multiprocessors_of_current_device() / shape.cluster;
+  }
+  known.store(count, std::memory_order_relaxed);
+  return count;
+}
+
 inline EpilogueArguments epilogue_arguments(const GatedGemmProblem& p) {
   return {p.gate_bias, p.up_bias, p.act, p.exact};
 }
@@ -118,6 +136,7 @@ cudaError_t launch_tile(const GatedGemmProblem& p, const GemmConfig& config, cud
 template <class S>
 cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   static std::atomic<uint64_t> ready{0};
+  static std::atomic<int> fit{0};
   SkinnyArguments a;
   const void* up = S::gated ? p.up : p.gate;
   const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
@@ -134,17 +153,45 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   const int64_t all_blocks = (p.n + S::outputs - 1) / S::outputs * S::split * a.token_tiles;
   if (all_blocks > 1 << 30) return cudaErrorInvalidConfiguration;
   const int blocks = static_cast<int>(all_blocks);
-  // Blocks that start early must fit beside one of the kernel before, but not two on one multiprocessor while
-  // others stand idle: more than half of the shared memory, asked for and not used, sees to the second (M =
-  // 64, 4096 x 14336, both kernels: two on one made 104 us of 93).
+  // Blocks that start early should not stand two to a multiprocessor while others are idle: more than half of
+  // the shared memory, asked for and not used, sees to that (M = 64, 4096 x 14336, both kernels: two on one
+  // made 104 us of 93). Where that many clusters do not fit at once it costs a second wave instead.
   constexpr int more_than_half = 118 * 1024;
   constexpr int most = S::shared_bytes > more_than_half ? S::shared_bytes : more_than_half;
-  const bool spread = p.overlap == Overlap::weights && blocks <= multiprocessors_of_current_device();
   const cudaError_t e = prepare_kernel(reinterpret_cast<const void*>(skinny_gemm<S>), most, ready);
   if (e != cudaSuccess) return e;
+  const bool spread =
+      p.overlap == Overlap::weights &&
+      blocks / S::split <= clusters_that_fit(skinny_gemm<S>, {0, S::threads, most, S::split, false}, fit);
   const int shared = spread ? most : S::shared_bytes;
   return launch_kernel(skinny_gemm<S>, a, {blocks, S::threads, shared, S::split, p.overlap != Overlap::none},
                        ready, stream);
+}
+
+template <class S>
+cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  SwapArguments a;
+  const void* up = S::gated ? p.up : p.gate;
+  const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
+  if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::tokens, S::depth), &a.x) ||
+      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::half, S::depth), &a.gate) ||
+      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::half, S::depth), &a.up) ||
+      !tensor_map(matrix_box(p, p.out, p.m, p.n, p.out_stride, S::box_tokens, 64), &a.out))
+    return cudaErrorInvalidValue;
+  a.epilogue = epilogue_arguments(p);
+  a.n = static_cast<int>(p.n), a.k_steps = static_cast<int>((p.k + S::depth - 1) / S::depth);
+  a.tiles = static_cast<int>((p.n + S::outputs - 1) / S::outputs);
+  const int pieces = static_cast<int>((p.m + S::tokens - 1) / S::tokens);
+  a.cluster = pieces % 2 == 0 ? 2 : 1, a.token_groups = pieces / a.cluster;
+  a.weights_settled = p.overlap == Overlap::weights;
+  const int64_t units = int64_t{a.tiles} * a.token_groups;
+  const int most = multiprocessors_of_current_device() / a.cluster;
+  const int clusters = units < most ? static_cast<int>(units) : most;
+  return launch_kernel(
+      swap_gemm<S>, a,
+      {clusters * a.cluster, S::threads, S::shared_bytes, a.cluster, p.overlap != Overlap::none}, ready,
+      stream);
 }
 
 template <class S>
@@ -174,6 +221,11 @@ cudaError_t launch_gemm(const GatedGemmProblem& p, const GemmConfig& config, cud
 #define EP_LAUNCH(...) \
   if (config.id == id++) return launch_skinny<SkinnyShape<T, gated, __VA_ARGS__>>(p, stream);
     EP_SKINNY_CONFIGS(EP_LAUNCH)
+#undef EP_LAUNCH
+  } else if (config.kernel == GemmKernel::swap) {
+#define EP_LAUNCH(...) \
+  if (config.id == id++) return launch_swap<SwapShape<T, gated, __VA_ARGS__>>(p, stream);
+    EP_SWAP_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
   } else {
 #define EP_LAUNCH(...) \

@@ -49,20 +49,24 @@ struct Wgmma;
   EP_P16       \
   ", "         \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define EP_P48 EP_P32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define EP_P64                                                                                 \
   EP_P32                                                                                       \
   ", "                                                                                         \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define EP_P76 EP_P64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75"
 #define EP_P80 \
   EP_P64       \
   ", "         \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define EP_P88 EP_P80 ", %80, %81, %82, %83, %84, %85, %86, %87"
 #define EP_P96                                                                                 \
   EP_P64                                                                                       \
   ", "                                                                                         \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
   "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define EP_P104 EP_P96 ", %96, %97, %98, %99, %100, %101, %102, %103"
 #define EP_P112 \
   EP_P96        \
   ", "          \
@@ -84,13 +88,15 @@ struct Wgmma;
     }                                                                                                       \
   };
 #define EP_WGMMA_WIDTHS(TYPE, NAME)                                                         \
-  EP_WGMMA(TYPE, NAME, 8, 4, 4, 5, 6, EP_P4, EP_R4(0))                                      \
   EP_WGMMA(TYPE, NAME, 16, 8, 8, 9, 10, EP_P8, EP_R8(0))                                    \
   EP_WGMMA(TYPE, NAME, 32, 16, 16, 17, 18, EP_P16, EP_R16(0))                               \
   EP_WGMMA(TYPE, NAME, 64, 32, 32, 33, 34, EP_P32, EP_R32(0))                               \
+  EP_WGMMA(TYPE, NAME, 96, 48, 48, 49, 50, EP_P48, EP_R32(0), EP_R16(32))                   \
   EP_WGMMA(TYPE, NAME, 128, 64, 64, 65, 66, EP_P64, EP_R64(0))                              \
-  EP_WGMMA(TYPE, NAME, 160, 80, 80, 81, 82, EP_P80, EP_R64(0), EP_R16(64))                  \
+  EP_WGMMA(TYPE, NAME, 152, 76, 76, 77, 78, EP_P76, EP_R64(0), EP_R8(64), EP_R4(72))        \
+  EP_WGMMA(TYPE, NAME, 176, 88, 88, 89, 90, EP_P88, EP_R64(0), EP_R16(64), EP_R8(80))       \
   EP_WGMMA(TYPE, NAME, 192, 96, 96, 97, 98, EP_P96, EP_R64(0), EP_R32(64))                  \
+  EP_WGMMA(TYPE, NAME, 208, 104, 104, 105, 106, EP_P104, EP_R64(0), EP_R32(64), EP_R8(96))  \
   EP_WGMMA(TYPE, NAME, 224, 112, 112, 113, 114, EP_P112, EP_R64(0), EP_R32(64), EP_R16(96)) \
   EP_WGMMA(TYPE, NAME, 256, 128, 128, 129, 130, EP_P128, EP_R64(0), EP_R64(64))
 EP_WGMMA_WIDTHS(__nv_bfloat16, "bf16")
@@ -104,9 +110,13 @@ EP_WGMMA_WIDTHS(__half, "f16")
 #undef EP_P8
 #undef EP_P16
 #undef EP_P32
+#undef EP_P48
 #undef EP_P64
+#undef EP_P76
 #undef EP_P80
+#undef EP_P88
 #undef EP_P96
+#undef EP_P104
 #undef EP_P112
 #undef EP_P128
 #undef EP_WGMMA
