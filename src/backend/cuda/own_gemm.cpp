@@ -14,8 +14,9 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
   for (const GemmConfig& config : gated_gemm_configs()) {
     if (!takes(config, problem)) continue;
     // Few rows: tiles would compute what nobody asked for. Many: the order in which tiles are walked matters.
-    if (config.kernel == GemmKernel::tile && problem.m <= 64) continue;
-    if (config.kernel == GemmKernel::skinny && config.rows > 128 && problem.m <= 128) continue;
+    const bool wide = config.kernel == GemmKernel::tile || config.kernel == GemmKernel::swap;
+    if (wide && problem.m <= 64) continue;
+    if (!wide && config.rows > 16 && config.rows >= 2 * problem.m) continue;
     all.push_back(config);
     if (config.kernel == GemmKernel::tile && problem.m > 512) {
       all.push_back(config);
@@ -27,7 +28,8 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
 
 cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmConfig& config) {
   const int64_t weights = 2 * problem.n * problem.k * (problem.up ? 2 : 1);
-  const bool crowds = config.kernel == GemmKernel::skinny && weights >= int64_t{64} << 20;  // see Overlap
+  const bool crowds = config.kernel == GemmKernel::skinny && config.per_sm > 1 &&
+                      weights >= int64_t{64} << 20;  // see Overlap
   if (!crowds && device.launch_on().overlap)
     problem.overlap = device.previous_lets_next_begin() ? Overlap::weights : Overlap::launch;
   device.let_next_begin();

@@ -12,7 +12,8 @@ namespace {
 constexpr double kSmFlops = 6.2e6;     // per microsecond and multiprocessor, wgmma from shared memory
 constexpr double kMemory = 4.3e6;      // bytes per microsecond from device memory
 constexpr double kTileMemory = 3.5e6;  // the same when few large tiles ask for it
-constexpr double kBlockStream = 9e4;   // bytes per microsecond that a block with all shared memory loads
+constexpr double kBlockStream = 9e4;   // bytes per microsecond that a multiprocessor loads, operands together
+constexpr double kLatency = 1.5;       // microseconds until a stage of weights has come from device memory
 constexpr double kStart = 2.5;         // microseconds before the first byte arrives
 
 double ceiling(double value, double unit) { return std::ceil(value / unit); }
@@ -31,7 +32,7 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   const double rounds = ceiling(tiles, multiprocessors / cluster);
   // Beside the other warpgroup's epilogue, and with fewer products per byte from shared memory, a step takes
   // longer.
-  const double slower = c.columns <= 128 ? 1.08 : c.ping_pong ? 1.03 : 1;
+  const double slower = c.columns <= 176 ? 1.08 : c.ping_pong ? 1.03 : 1;
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
   const double epilogue = c.rows * outputs / 10000.0 * (c.ping_pong ? 2 : 1);
   const double busy =
@@ -39,17 +40,38 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   return kStart + std::max(busy, (weight_bytes(p) + 2.0 * double(p.m) * double(p.k + p.n)) / kTileMemory);
 }
 
-// Blocks stream weights; few blocks are held up by how much each can have on its way.
+// As cooperative tiles; the operands' reads from shared memory slow a step a little.
+double swap_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
+  const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
+  const double pieces = ceiling(double(p.m), c.rows), cluster = std::fmod(pieces, 2) == 0 ? 2 : 1;
+  const double rounds = ceiling(ceiling(double(p.n), outputs) * pieces, multiprocessors / cluster * cluster);
+  const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * 1.04;
+  const double epilogue = c.rows * outputs / 10000.0;
+  return kStart + std::max(rounds * (loop + epilogue), weight_bytes(p) / kMemory * 1.1);
+}
+
+// Blocks stream weights. Few of them are held up by what each has on its way, and by what a multiprocessor
+// loads.
 double skinny_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
   const double blocks = ceiling(double(p.n), outputs) * c.split * ceiling(double(p.m), c.rows);
-  const double waves = std::max(1.0, blocks / (multiprocessors * c.per_sm));
+  // Clusters do not fill the card: 30 of four blocks each stand on 132 multiprocessors, 17 of six.
+  const double room = multiprocessors * c.per_sm * (c.split > 4 ? 0.77 : c.split > 2 ? 0.88 : 1);
+  const double waves = std::max(1.0, blocks / room);
   const double tail = std::ceil(waves) / waves;  // a last wave that fills few multiprocessors
-  const double stream = weight_bytes(p) / std::min(kMemory, blocks * kBlockStream / c.per_sm);
-  const double bytes = stream * (1 + 0.1 * (tail - 1)) * (c.split > 2 ? 1.2 : 1);
-  const double products =
-      std::ceil(blocks / multiprocessors) * double(p.k) / c.split * 2.0 * c.rows * c.columns / kSmFlops;
-  return kStart + std::max(bytes, products) + 0.4 * (c.split - 1) + 0.02 * c.rows;
+  const double steps = ceiling(ceiling(double(p.k), 64), c.split), row_bytes = 128;
+  const double on_its_way = (c.per_sm == 1 ? 226e3 : 108e3) * c.columns / (c.columns + c.rows);
+  const double weights = steps * c.columns * row_bytes / on_its_way * kLatency;
+  const double loads =
+      std::ceil(blocks / multiprocessors) * steps * (c.columns + c.rows) * row_bytes / kBlockStream;
+  const double bytes =
+      weight_bytes(p) / kMemory * (1 + 0.1 * (tail - 1)) * (c.split > 2 && waves > 1 ? 1.2 : 1);
+  const double products = std::ceil(blocks / multiprocessors) * double(p.k) / c.split * 2.0 * c.rows *
+                          c.columns / kSmFlops * (c.rows > 64 ? 1.2 : 1);
+  const double gaps =
+      c.per_sm == 1 ? std::ceil(waves) - 1 : 0;  // nobody multiplies while a block follows a block
+  return kStart + std::max({bytes, products, weights * std::ceil(waves), loads}) + 2 * gaps +
+         0.3 * (c.split - 1) + 0.02 * c.rows;
 }
 
 // A lane wants two or three loads in flight of each row, and no more tokens than there are.
@@ -67,6 +89,7 @@ GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessor
   const auto microseconds = [&](const GemmConfig& c) {
     if (c.kernel == GemmKernel::tile) return tile_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::skinny) return skinny_microseconds(c, problem, multiprocessors);
+    if (c.kernel == GemmKernel::swap) return swap_microseconds(c, problem, multiprocessors);
     return row_dot_microseconds(c, problem);
   };
   GemmConfig best;

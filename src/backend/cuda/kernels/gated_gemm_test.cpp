@@ -62,5 +62,24 @@ TEST(GatedGemmChoice, StreamsWeightsForFewTokensAndTilesForMany) {
   EXPECT_TRUE(large.ping_pong);
 }
 
+TEST(GatedGemmChoice, TakesTokensByEightsBetweenStreamsAndTiles) {
+  const GemmConfig pieces = choose_gated_gemm(problem(300, 14336, 4096, true), 132);
+  EXPECT_EQ(pieces.kernel, GemmKernel::swap);
+  EXPECT_EQ(pieces.rows, 152);
+  EXPECT_EQ(choose_gated_gemm(problem(128, 14336, 4096, true), 132).kernel, GemmKernel::swap);
+  const GemmConfig three_rows = choose_gated_gemm(problem(370, 14336, 4096, true), 132);
+  EXPECT_EQ(three_rows.kernel, GemmKernel::tile);
+  EXPECT_EQ(three_rows.cluster_columns, 2);
+}
+
+TEST(GatedGemmChoice, SplitsKWhereOutputsAreFewAndOnlyIntoClustersThatFit) {
+  EXPECT_EQ(choose_gated_gemm(problem(64, 14336, 4096, true), 132).split, 1);
+  EXPECT_EQ(choose_gated_gemm(problem(64, 4096, 14336, false), 132).split, 2);
+  EXPECT_EQ(choose_gated_gemm(problem(64, 1024, 4096, false), 132).split, 5);
+  const GemmConfig pieces = choose_gated_gemm(problem(128, 1024, 2816, false), 132);
+  EXPECT_EQ(pieces.rows, 64);
+  EXPECT_EQ(pieces.split, 3);
+}
+
 }  // namespace
 }  // namespace epilogue::cuda
