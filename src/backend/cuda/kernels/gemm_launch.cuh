@@ -39,9 +39,9 @@ inline cudaError_t prepare_kernel(const void* kernel, int shared_bytes,
   return e;
 }
 
-// A launch configuration and the attributes it points to.
-struct LaunchConfig {
-  explicit LaunchConfig(const LaunchShape& shape, cudaStream_t stream = nullptr) {
+// As device.h's LaunchConfig, for blocks in clusters that ask for shared memory.
+struct ClusterLaunch {
+  explicit ClusterLaunch(const LaunchShape& shape, cudaStream_t stream = nullptr) {
     config.gridDim = dim3(shape.blocks), config.blockDim = dim3(shape.threads);
     config.dynamicSmemBytes = shape.shared_bytes, config.stream = stream, config.attrs = attributes;
     if (shape.cluster > 1) {
@@ -55,8 +55,8 @@ struct LaunchConfig {
       a.val.programmaticStreamSerializationAllowed = 1;
     }
   }
-  LaunchConfig(const LaunchConfig&) = delete;
-  LaunchConfig& operator=(const LaunchConfig&) = delete;
+  ClusterLaunch(const ClusterLaunch&) = delete;
+  ClusterLaunch& operator=(const ClusterLaunch&) = delete;
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config = {};
 };
@@ -67,7 +67,7 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
   const cudaError_t e =
       prepare_kernel(reinterpret_cast<const void*>(kernel), shape.shared_bytes, ready_devices);
   if (e != cudaSuccess) return e;
-  const LaunchConfig launch(shape, stream);
+  const ClusterLaunch launch(shape, stream);
   return cudaLaunchKernelEx(&launch.config, kernel, arguments);
 }
 
@@ -79,7 +79,7 @@ int clusters_that_fit(void (*kernel)(Arguments), LaunchShape shape, std::atomic<
   int count = known.load(std::memory_order_relaxed);
   if (count > 0) return count;
   shape.blocks = shape.cluster;
-  const LaunchConfig launch(shape);
+  const ClusterLaunch launch(shape);
   if (shape.cluster == 1 || cudaOccupancyMaxActiveClusters(&count, kernel, &launch.config) != cudaSuccess) {
     if (shape.cluster > 1) (void)cudaGetLastError();
     count = multiprocessors_of_current_device() / shape.cluster;
