@@ -106,8 +106,7 @@ BlobCache& BlobCache::kernels() {
 }
 
 std::string BlobCache::path_of(std::string_view key) const {
-  return fmt::format("{}/{:016x}{:016x}.blob", folder_, hash_of(key),
-                     hash_of(key, 0x9e3779b97f4a7c15));
+  return fmt::format("{}/{:016x}{:016x}.blob", folder_, hash_of(key), hash_of(key, 0x9e3779b97f4a7c15));
 }
 
 std::optional<std::string> BlobCache::get(std::string_view key) {
