@@ -15,8 +15,10 @@ namespace {
 // Long runs differ little from each other, and their tuning should end within a few dozen calls.
 constexpr double kLongUs = 300;
 constexpr size_t kRounds = 6, kLongRounds = 4;
-constexpr double kBudgetMs = 3;                         // a call's share, the loading of kernels included
-constexpr double kClearly = 0.99;                       // of the first way's time
+constexpr double kBudgetMs = 3;  // a call's share, the loading of kernels included
+// Of the first way's time. A card that has just begun a long run is not yet at its power limit, where ways
+// compare otherwise by a percent or two.
+constexpr double kClearly = 0.99, kLongClearly = 0.97;
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best after a round: not timed again
 
 struct TimedPair {
@@ -89,8 +91,9 @@ void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<boo
 
 void Tuning::choose() {
   best_ = 0;
+  const double clearly = ways_[0].median_us() > kLongUs ? kLongClearly : kClearly;
   for (size_t i = 1; i < ways_.size(); ++i)
-    if (ways_[i].median_us() < (best_ == 0 ? kClearly : 1.0) * ways_[best_].median_us()) best_ = i;
+    if (ways_[i].median_us() < (best_ == 0 ? clearly : 1.0) * ways_[best_].median_us()) best_ = i;
 }
 
 std::string Tuning::report() const {
