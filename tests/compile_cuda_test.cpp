@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "close.h"
+#include "devices.h"
 #include "epilogue/compile.h"
 #include "epilogue/device.h"
 #include "epilogue/nn.h"
@@ -16,8 +17,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-constexpr Device kCuda{DeviceType::cuda, 0};
 
 class CompileCuda : public ::testing::Test {
  protected:

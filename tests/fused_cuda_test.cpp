@@ -34,7 +34,7 @@ nn::GatedMlp in_f64(nn::GatedMlp& layer, const nn::MlpOptions& options, int64_t 
 
 // Sizes lie around powers of two, so that all the kernels' forms are met, and are odd as often as not.
 TEST_F(FusedCuda, ThreeHundredRandomProblemsAreRightAndRepeatTheirBits) {
-  constexpr Act kActs[] = {Act::gelu_tanh, Act::gelu, Act::silu, Act::relu, Act::none};
+  constexpr Act kActivations[] = {Act::gelu_tanh, Act::gelu, Act::silu, Act::relu, Act::none};
   std::mt19937 random(7);
   const auto size = [&](int most) {
     const double exponent = std::uniform_real_distribution<double>(0, std::log2(most))(random);
@@ -45,7 +45,7 @@ TEST_F(FusedCuda, ThreeHundredRandomProblemsAreRightAndRepeatTheirBits) {
     // One in four has sizes that the fused kernels refuse.
     const int unit = random() % 4 == 0 ? 1 : 8;
     const int64_t dim = unit * size(768 / unit), hidden = unit * size(1024 / unit);
-    const nn::MlpOptions options{.act = kActs[random() % 5],
+    const nn::MlpOptions options{.act = kActivations[random() % 5],
                                  .bias = random() % 2 == 0,
                                  .mode = nn::Mode::fused,
                                  .tensor = {random() % 2 == 0 ? DType::bf16 : DType::f16, kCuda},

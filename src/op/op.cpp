@@ -7,7 +7,7 @@
 namespace epilogue {
 namespace {
 
-constexpr std::array kRows{
+constexpr std::array kOpRows{
 #define OP(name, cls, fewest, most) OpRow{"ep::" #name, OpClass::cls, fewest, most},
 #include "op/ops.def"
 #undef OP
@@ -17,7 +17,7 @@ constexpr std::array<const char*, 5> kActs{"none", "relu", "silu", "gelu_tanh", 
 
 }  // namespace
 
-const OpRow& op_row(Op op) { return kRows[static_cast<size_t>(op)]; }
+const OpRow& op_row(Op op) { return kOpRows[static_cast<size_t>(op)]; }
 
 const char* act_name(Act act) { return kActs[static_cast<size_t>(act)]; }
 
