@@ -37,6 +37,12 @@ struct Tile {
 };
 using TileKernel = void (*)(const Tile& tile);
 
+// Of tables of kernels, the one for panels of this dtype.
+template <class Table>
+const Table& of_dtype(DType dtype, const Table& f32, const Table& bf16, const Table& f16) {
+  return dtype == DType::f32 ? f32 : dtype == DType::bf16 ? bf16 : f16;
+}
+
 // E is an element of the panel: float, Bf16 or F16.
 template <class E, int kRows, int kWidth>
 void multiply_tile(const Tile& tile) {
@@ -72,11 +78,12 @@ void multiply_tile(const Tile& tile) {
   }
 }
 
-// So few rows wait for the weight: a processor brings in more of it from several places at once than from
-// one. The sums of several panels then fill the registers.
-constexpr int kFewRows = kTileRows / 2;
+// Up to so many rows wait for the weight: a processor brings in more of it from several places at once than
+// from one. The sums of several panels then fill the registers.
+constexpr int kMostWaitingRows = kTileRows / 2;
 constexpr int panels_at_once(int64_t rows) {
-  return rows > kFewRows ? 1 : static_cast<int>(std::bit_floor(static_cast<uint64_t>(kTileRows / rows)));
+  return rows > kMostWaitingRows ? 1
+                                 : static_cast<int>(std::bit_floor(static_cast<uint64_t>(kTileRows / rows)));
 }
 
 // As multiply_tile for panels that are full, `pitch` elements apart.
@@ -126,13 +133,11 @@ template <class E>
 constexpr auto kFewRowsKernels = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
   return std::array<FewRowsKernel, sizeof...(kIndex)>{&multiply_few_rows<E, kIndex + 1>...};
 }
-(std::make_integer_sequence<int, kFewRows>());
+(std::make_integer_sequence<int, kMostWaitingRows>());
 
 FewRowsKernel few_rows_kernel(DType dtype, int64_t rows) {
-  const auto index = static_cast<size_t>(rows - 1);
-  return dtype == DType::f32    ? kFewRowsKernels<float>[index]
-         : dtype == DType::bf16 ? kFewRowsKernels<Bf16>[index]
-                                : kFewRowsKernels<F16>[index];
+  return of_dtype(dtype, kFewRowsKernels<float>, kFewRowsKernels<Bf16>,
+                  kFewRowsKernels<F16>)[static_cast<size_t>(rows - 1)];
 }
 
 // By rows and vectors, each less one.
@@ -145,9 +150,7 @@ constexpr auto kTileKernels = []<int... kIndex>(std::integer_sequence<int, kInde
 
 TileKernel tile_kernel(DType dtype, int64_t rows, int64_t vectors) {
   const auto index = static_cast<size_t>((rows - 1) * kVectors + vectors - 1);
-  return dtype == DType::f32    ? kTileKernels<float>[index]
-         : dtype == DType::bf16 ? kTileKernels<Bf16>[index]
-                                : kTileKernels<F16>[index];
+  return of_dtype(dtype, kTileKernels<float>, kTileKernels<Bf16>, kTileKernels<F16>)[index];
 }
 
 // Columns that do not fill their vectors pass through a buffer.
