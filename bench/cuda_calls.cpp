@@ -162,18 +162,18 @@ void measure_launches(std::vector<Result>& results) {
 
 int main(int argc, char** argv) {
   const auto asked = [&](const char* what) { return argc > 1 && std::strcmp(argv[1], what) == 0; };
-  const bool json = asked("--json");
+  const bool json = asked("--json"), build = asked("build"), walls = asked("walls"), all = !build && !walls;
   if (device_count(DeviceType::cuda) == 0) {
     std::fprintf(stderr, "cuda_calls: no CUDA device: %s\n", why_no_devices(DeviceType::cuda).c_str());
     return 2;
   }
   std::vector<Result> results;
-  if (!asked("walls")) measure_build(results);
-  if (!asked("walls") && !asked("build"))
+  if (build || all) measure_build(results);
+  if (all)
     for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
-  if (!asked("build"))
+  if (walls || all)
     for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
-  if (!asked("walls") && !asked("build")) {
+  if (all) {
     compare_clocks(results);
     measure_launches(results);
   }
