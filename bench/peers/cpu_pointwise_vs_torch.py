@@ -7,8 +7,6 @@ Prints a table and writes bench/results/cpu_pointwise_vs_torch.json.
 
 import datetime
 import json
-import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -17,7 +15,8 @@ import time
 import torch
 import torch.nn.functional as F
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from cpu_vs_torch import ROOT, machine
+
 program = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/compile_bench"
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
 command = [program, "--benchmark_filter=fused_geglu", "--benchmark_min_time=0.3", "--benchmark_format=json"]
@@ -53,8 +52,8 @@ with torch.inference_mode():
 result = {
     "command": " ".join(["python", *sys.argv]),
     "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-    "cpu": next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-    "threads": len(os.sched_getaffinity(0)),
+    "cpu": machine()["cpu"],
+    "threads": machine()["cores"],
     "torch": torch.__version__,
     "ready_us": {"median": statistics.median(ready), "max": max(ready)},
     "rows": [],
