@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/warm_up.h"
 #include "profile/event.h"
 
 namespace epilogue::cuda {
@@ -107,7 +108,10 @@ CudaDevice& cuda_device(int index) {
   static std::array<std::once_flag, kMostDevices> once;
   static std::array<CudaDevice*, kMostDevices> devices{};
   const auto at = static_cast<size_t>(index);
-  std::call_once(once[at], [&] { devices[at] = new CudaDevice(index); });
+  std::call_once(once[at], [&] {
+    devices[at] = new CudaDevice(index);
+    warm_up(*devices[at]);
+  });
   return *devices[at];
 }
 

@@ -71,10 +71,11 @@ void choose(CudaDevice& device, KnownGated& known, const GatedGemmProblem& probl
     }
   }
   const std::vector<GemmConfig> candidates = own_candidates(device, problem);
-  const TuningState state = tune(
-      device, key, candidates.size(),
-      [&](size_t i) { return launch_own(device, problem, candidates[i]) == cudaSuccess; },
-      [&](size_t i) { return choice_of(candidates[i]); });
+  const TuningState state =
+      tune(device, key,
+           {.count = candidates.size(),
+            .run = [&](size_t i) { return launch_own(device, problem, candidates[i]) == cudaSuccess; },
+            .choice = [&](size_t i) { return choice_of(candidates[i]); }});
   known = {candidates[state.best], state.over};
 }
 
@@ -90,15 +91,21 @@ const char* refuse_gated_linear(const KernelCall& call) {
   return refuse_own(device_of(call.output), problem_of(call));
 }
 
-KernelRan run_gated_linear(const KernelCall& call) {
+KernelRan run_gated_linear(const KernelCall& call) { return run_gated_linear_before(call, Tensor()); }
+
+KernelRan run_gated_linear_before(const KernelCall& call, const Tensor& next) {
   CudaDevice& device = device_of(call.output);
-  const GatedGemmProblem problem = problem_of(call);
+  GatedGemmProblem problem = problem_of(call);
   const GemmKey key = key_of(problem);
   static thread_local std::map<std::pair<int, GemmKey>, KnownGated> known_problems;
   if (known_problems.size() > 4096) known_problems.clear();
   KnownGated& known = known_problems[{device.index(), key}];
   if (!known.settled) [[unlikely]]
     choose(device, known, problem, key);
+  if (next.defined()) {
+    problem.next = next.data();
+    problem.next_bytes = next.numel() * static_cast<int64_t>(dtype_size(next.dtype()));
+  }
   EP_CUDA(launch_own(device, problem, known.config));
   return {.name = "gated_gemm", .repeatable = known.settled};
 }

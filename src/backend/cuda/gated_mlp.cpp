@@ -60,7 +60,8 @@ KernelRan run_gated_mlp(const KernelCall& call) {
                       ? Tensor::over(capture->workspace, dtype, sizes, {sizes[1], 1},
                                      static_cast<int64_t>(kWorkspaceBytes / dtype_size(dtype)))
                       : empty(sizes, {dtype, call.output.device()});
-  const KernelRan gated = as_gated_linear(call, hidden, run_gated_linear);
+  const KernelRan gated = as_gated_linear(
+      call, hidden, [&](const KernelCall& first) { return run_gated_linear_before(first, call.inputs[3]); });
   device.launch_is_over();
   const KernelRan down = run_down(call, hidden);
   return {.name = "gated_mlp", .repeatable = gated.repeatable && down.repeatable};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "backend/cuda/own_gemm.h"
 #include "backend/cuda/shared_tuning.h"
 #include "base/check.h"
-#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -84,17 +82,6 @@ std::optional<GemmWay> way_of(const GemmChoice& choice) {
   return way;
 }
 
-// The first launch of our kernels for a dtype loads the machine code of all, which takes 20 ms: a process's
-// first product waits for it, none later.
-void load_own(CudaDevice& device, const GemmProblem& problem, const std::vector<GemmWay>& ways) {
-  static std::once_flag loaded[2];
-  const auto own =
-      std::find_if(ways.begin(), ways.end(), [](const GemmWay& way) { return way.own.has_value(); });
-  if (own == ways.end() || device.capture() || profile::recording_now() != 0) return;
-  std::call_once(loaded[problem.key.dtype == DType::f16],
-                 [&] { launch_own(device, own_problem(problem), *own->own); });
-}
-
 // Chooses as well as can be told by now.
 void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
   if (const auto kept = choices_of(device).find(problem.key))
@@ -104,11 +91,14 @@ void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
       return;
     }
   const std::vector<GemmWay> ways = ways_of(device, known.plan, problem);
-  load_own(device, problem, ways);
-  const TuningState state = tune(
-      device, problem.key, ways.size(),
-      [&](size_t i) { return run_way(device, known.plan, problem, ways[i]); },
-      [&](size_t i) { return choice_of_way(ways[i]); });
+  const auto own =
+      std::find_if(ways.begin(), ways.end(), [](const GemmWay& way) { return way.own.has_value(); });
+  const TuningState state =
+      tune(device, problem.key,
+           {.count = ways.size(),
+            .own_from = static_cast<size_t>(own - ways.begin()),
+            .run = [&](size_t i) { return run_way(device, known.plan, problem, ways[i]); },
+            .choice = [&](size_t i) { return choice_of_way(ways[i]); }});
   known.way = ways[state.best];
   known.settled = state.over;
 }

@@ -50,16 +50,15 @@ GemmChoices& choices_of(CudaDevice& device) {
   return *choices;
 }
 
-TuningState tune(CudaDevice& device, const GemmKey& key, size_t ways, const std::function<bool(size_t)>& run,
-                 const std::function<GemmChoice(size_t)>& choice) {
+TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways) {
   SharedTuning& shared = tuning_of(key, device.index());
   const std::lock_guard lock(shared.mutex);
-  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways);
+  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from);
   Tuning& tuning = *shared.tuning;
   if (!tuning.over() && !device.capture() && profile::recording_now() == 0) {
-    tuning.try_some(device, bytes_of(key), run);
+    tuning.try_some(device, bytes_of(key), ways.run);
     if (tuning.over()) {
-      choices_of(device).keep(key, choice(tuning.best()));
+      choices_of(device).keep(key, ways.choice(tuning.best()));
       verbose_line("tuning", fmt::format("{}: {}", key.to_string(), tuning.report()));
     }
   }

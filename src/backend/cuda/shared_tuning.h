@@ -15,11 +15,16 @@ struct TuningState {
   bool over = false;
 };
 
-// Goes on with the problem's tuning: run(way) launches a way once, choice(way) is what is kept of it in the
-// end. Several threads may come, in turn. Nothing is timed while the thread records or a profiler does: a
-// recording cannot be timed, and a profile shows what was asked for alone. Timing writes to the output, which
-// the caller writes again.
-TuningState tune(CudaDevice& device, const GemmKey& key, size_t ways, const std::function<bool(size_t)>& run,
-                 const std::function<GemmChoice(size_t)>& choice);
+struct WaysToTune {
+  size_t count = 0;
+  size_t own_from = 0;                       // see Tuning
+  std::function<bool(size_t)> run;           // launches a way once; false when it cannot
+  std::function<GemmChoice(size_t)> choice;  // what is kept of it in the end
+};
+
+// Goes on with the problem's tuning. Several threads may come, in turn. Nothing is timed while the thread
+// records or a profiler does: a recording cannot be timed, and a profile shows what was asked for alone.
+// Timing writes to the output, which the caller writes again.
+TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways);
 
 }  // namespace epilogue::cuda

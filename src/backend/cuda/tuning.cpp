@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/read_through.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -16,50 +17,68 @@ namespace {
 constexpr double kLongUs = 300;
 constexpr size_t kRounds = 6, kLongRounds = 4;
 constexpr double kBudgetMs = 3;  // a call's share, the loading of kernels included
-// Of the first way's time. A card that has just begun a long run is not yet at its power limit, where ways
-// compare otherwise by a percent or two.
-constexpr double kClearly = 0.99, kLongClearly = 0.97;
+// Of the first way's time. Timed alone, ways compare otherwise by some percent than one after the other all
+// day: the card is then at its power limit, and kernels begin under those before them.
+constexpr double kClearly = 0.96;
+constexpr double kOverlapUs = 1.5;                      // saved by a kernel that begins under the one before
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best after a round: not timed again
 
-struct TimedPair {
-  cudaEvent_t from = nullptr, to = nullptr;
-  TimedPair() {
-    EP_CUDA(cudaEventCreate(&from));
-    EP_CUDA(cudaEventCreate(&to));
+struct Events {
+  cudaEvent_t before = nullptr, from = nullptr, to = nullptr;
+  Events() {
+    for (cudaEvent_t* event : {&before, &from, &to}) EP_CUDA(cudaEventCreate(event));
   }
-  ~TimedPair() {
-    cudaEventDestroy(from);
-    cudaEventDestroy(to);
+  ~Events() {
+    for (cudaEvent_t event : {before, from, to}) cudaEventDestroy(event);
   }
-  TimedPair(const TimedPair&) = delete;
-  TimedPair& operator=(const TimedPair&) = delete;
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
 };
 
-// Nothing when it cannot run. Something runs before it, so that the device is never idle while the host
-// launches: the flush of the cache, or the way itself.
-std::optional<double> time_once(CudaDevice& device, int64_t bytes, const std::function<bool()>& run) {
-  static thread_local TimedPair events;
-  const auto cache = static_cast<size_t>(device.properties().l2CacheSize);
-  detail::StorageRef flush;
-  if (static_cast<size_t>(bytes) < 2 * cache) {
-    flush = device.allocate(2 * cache);
-    EP_CUDA(cudaMemsetAsync(flush.get()->data, 0, 2 * cache, device.stream()));
-  } else if (!run()) {
-    return {};
+double us_between(cudaEvent_t from, cudaEvent_t to) {
+  float ms = 0;
+  EP_CUDA(cudaEventElapsedTime(&ms, from, to));
+  return static_cast<double>(ms) * 1e3;
+}
+
+struct Sample {
+  double us = 0;
+  double first_us = 0;  // of the first way just before it; 0: something else ran there
+};
+
+// What is read to empty the cache, of twice its size; nothing where a run does so by itself.
+detail::StorageRef flush_for(CudaDevice& device, int64_t bytes_of_run) {
+  const size_t bytes = 2 * static_cast<size_t>(device.properties().l2CacheSize);
+  if (static_cast<size_t>(bytes_of_run) >= bytes) return {};
+  detail::StorageRef flush = device.allocate(bytes);
+  EP_CUDA(cudaMemsetAsync(flush.get()->data, 0, bytes, device.stream()));
+  return flush;
+}
+
+// Nothing when the way cannot run. Something runs before it, so that the device is never idle while the host
+// launches: what empties the cache, or the first way, or where that fails the way itself.
+std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& flush, size_t way,
+                                const std::function<bool(size_t)>& run) {
+  static thread_local Events events;
+  bool first_ran = false;
+  EP_CUDA(cudaEventRecord(events.before, device.stream()));
+  if (flush.get()) {
+    EP_CUDA(launch_read_through(flush.get()->data, flush.get()->bytes, device.stream()));
+  } else {
+    first_ran = run(0);
+    if (!first_ran && !run(way)) return {};
   }
   EP_CUDA(cudaEventRecord(events.from, device.stream()));
-  const bool ran = run();
+  const bool ran = run(way);
   EP_CUDA(cudaEventRecord(events.to, device.stream()));
   EP_CUDA(cudaEventSynchronize(events.to));
   if (!ran) return {};
-  float ms = 0;
-  EP_CUDA(cudaEventElapsedTime(&ms, events.from, events.to));
-  return static_cast<double>(ms) * 1e3;
+  return Sample{us_between(events.from, events.to), first_ran ? us_between(events.before, events.from) : 0};
 }
 
 }  // namespace
 
-Tuning::Tuning(size_t ways) : ways_(ways), over_(ways == 1) {}
+Tuning::Tuning(size_t ways, size_t own_from) : ways_(ways), own_from_(own_from), over_(ways == 1) {}
 
 double Tuning::Way::median_us() const {
   if (fails || us.empty()) return std::numeric_limits<double>::infinity();
@@ -71,15 +90,17 @@ double Tuning::Way::median_us() const {
 void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<bool(size_t)>& run) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
+  const detail::StorageRef flush = flush_for(device, bytes);
   while (!over_ && std::chrono::duration<double, std::milli>(Clock::now() - begin).count() < kBudgetMs) {
     Way& way = ways_[next_];
     const double best_us = ways_[best_].median_us();
     const bool is_long = round_ > 1 && best_us > kLongUs;
     const bool hopeless = round_ > 1 && way.median_us() > (is_long ? kLongHopeless : kHopeless) * best_us;
     if (!way.fails && !hopeless) {
-      const auto us = time_once(device, bytes, [&] { return run(next_); });
-      way.fails = !us;
-      if (us && round_ > 0) way.us.push_back(*us);  // the first round loads the kernel
+      const auto sample = time_once(device, flush, next_, run);
+      way.fails = !sample;
+      if (sample && round_ > 0)
+        way.us.push_back(sample->us * scale(sample->first_us));  // round 0 loads kernels
     }
     if (++next_ == ways_.size()) {
       next_ = 0;
@@ -89,11 +110,26 @@ void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<boo
   }
 }
 
+// A card at its power limit runs the faster the longer it has just rested: what counts of a long run is how
+// it compares with the first way's at the same moment.
+double Tuning::scale(double first_us) {
+  if (first_us < kLongUs) return 1;
+  if (first_us_ == 0) first_us_ = first_us;
+  return first_us_ / first_us;
+}
+
+size_t Tuning::best_of(size_t from, size_t to) const {
+  size_t best = from;
+  for (size_t i = from + 1; i < to; ++i)
+    if (ways_[i].median_us() < (best == from ? kClearly : 1.0) * ways_[best].median_us()) best = i;
+  return best;
+}
+
 void Tuning::choose() {
-  best_ = 0;
-  const double clearly = ways_[0].median_us() > kLongUs ? kLongClearly : kClearly;
-  for (size_t i = 1; i < ways_.size(); ++i)
-    if (ways_[i].median_us() < (best_ == 0 ? clearly : 1.0) * ways_[best_].median_us()) best_ = i;
+  best_ = best_of(0, own_from_ == 0 ? ways_.size() : own_from_);
+  if (own_from_ == 0 || own_from_ == ways_.size()) return;
+  const size_t own = best_of(own_from_, ways_.size());
+  if (ways_[own].median_us() - kOverlapUs < ways_[best_].median_us()) best_ = own;
 }
 
 std::string Tuning::report() const {

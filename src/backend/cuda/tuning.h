@@ -16,7 +16,9 @@ namespace epilogue::cuda {
 // counts. Problems that fit the cache are timed with the cache emptied, as they are met in a model.
 class Tuning {
  public:
-  explicit Tuning(size_t ways);  // the first is taken until another has proved clearly quicker
+  // The ways from `own_from` on are our kernels, which begin under the kernel before them: timing one alone
+  // does not show that. The first of each kind is taken until another of its kind has proved clearly quicker.
+  Tuning(size_t ways, size_t own_from);
 
   bool over() const { return over_; }
   size_t best() const { return best_; }
@@ -31,10 +33,14 @@ class Tuning {
     bool fails = false;
     double median_us() const;  // infinite while it is not known
   };
+  size_t best_of(size_t from, size_t to) const;
   void choose();
+  double scale(double first_us);
 
   std::vector<Way> ways_;
+  size_t own_from_;
   size_t next_ = 0, round_ = 0, best_ = 0;
+  double first_us_ = 0;  // of the first way, where others are compared with it; 0: not yet
   bool over_ = false;
 };
 

@@ -21,6 +21,13 @@ extern template cudaError_t launch_gemm<__half, true>(const GatedGemmProblem&, c
 extern template cudaError_t launch_gemm<__half, false>(const GatedGemmProblem&, const GemmConfig&,
                                                        cudaStream_t);
 
+template <class T, bool gated>
+cudaError_t load_gemm();
+extern template cudaError_t load_gemm<__nv_bfloat16, true>();
+extern template cudaError_t load_gemm<__nv_bfloat16, false>();
+extern template cudaError_t load_gemm<__half, true>();
+extern template cudaError_t load_gemm<__half, false>();
+
 namespace {
 
 constexpr GemmConfig tile_config(int rows, int width, bool ping_pong, int cluster_rows, int cluster_columns) {
@@ -44,6 +51,11 @@ constexpr GemmConfig row_dot_config(int tokens, int warps) {
   c.split = static_cast<int16_t>(warps);
   return c;
 }
+constexpr GemmConfig row_mma_config() {
+  GemmConfig c;
+  c.kernel = GemmKernel::row_mma, c.rows = 8, c.columns = 32, c.split = 8, c.per_sm = 2;
+  return c;
+}
 constexpr GemmConfig swap_config(int tokens) {
   GemmConfig c;
   c.kernel = GemmKernel::swap, c.rows = static_cast<int16_t>(tokens), c.columns = 256;
@@ -62,7 +74,7 @@ constexpr std::array<GemmConfig, count> numbered(std::array<GemmConfig, count> a
 #define EP_DOT_ROW(...) row_dot_config(__VA_ARGS__),
 #define EP_SWAP_ROW(...) swap_config(__VA_ARGS__),
 constexpr auto kConfigs = numbered(std::array{EP_TILE_CONFIGS(EP_ROW) EP_SKINNY_CONFIGS(
-    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW)});
+    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW) row_mma_config()});
 #undef EP_ROW
 #undef EP_SKINNY_ROW
 #undef EP_DOT_ROW
@@ -85,6 +97,13 @@ int multiprocessors_of_current_device() {
     entry.store(count, std::memory_order_relaxed);
   }
   return count;
+}
+
+cudaError_t load_gated_gemms() {
+  for (const auto load : {load_gemm<__nv_bfloat16, false>, load_gemm<__nv_bfloat16, true>,
+                          load_gemm<__half, false>, load_gemm<__half, true>})
+    if (const cudaError_t error = load(); error != cudaSuccess) return error;
+  return cudaSuccess;
 }
 
 const char* refuse_gated_gemm(const GatedGemmProblem& p) {
@@ -114,6 +133,7 @@ std::string name(const GemmConfig& c) {
   const std::string size = text(c.rows) + "x" + text(c.columns);
   if (c.kernel == GemmKernel::skinny) return "skinny " + size + " k" + text(c.split) + " s" + text(c.per_sm);
   if (c.kernel == GemmKernel::swap) return "swap " + size;
+  if (c.kernel == GemmKernel::row_mma) return "mma " + size;
   if (c.kernel == GemmKernel::row_dot) return "dot " + size + " k" + text(c.split);
   return (c.ping_pong ? "pong " : "coop ") + size + " c" + text(c.cluster_rows) + "x" +
          text(c.cluster_columns) + " g" + text(c.raster_group);

@@ -42,21 +42,27 @@ struct GatedGemmProblem {
   void* out = nullptr;  // [m, n]
   int64_t x_stride = 0, gate_stride = 0, up_stride = 0, out_stride = 0;
   Overlap overlap = Overlap::none;
+  const void* next = nullptr;  // what the kernel after this one reads, for next_weight.cuh; null: not known
+  int64_t next_bytes = 0;
 };
 
-enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap };  // the four kernel files
+enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap, row_mma };  // the five kernel files
 
 struct GemmConfig {
   GemmKernel kernel = GemmKernel::tile;
   int16_t id = 0;          // among the configurations of its kernel
   int16_t rows = 0;        // of x per block; but for tile, a batch has 1 of these, from 64 rows on up to 4
   int16_t columns = 0;     // columns of the accumulators per block: gate and up together when gated
-  int16_t split = 1;       // blocks (skinny) or warps (row_dot) that share the K of an output
+  int16_t split = 1;       // blocks (skinny) or warps (row_dot, row_mma) that share the K of an output
   int16_t per_sm = 1;      // skinny: blocks resident on a multiprocessor
   bool ping_pong = false;  // tile
   int8_t cluster_rows = 1, cluster_columns = 1;
   int16_t raster_group = 8;  // tile: rows of tiles walked together, negative: columns; free to change
 };
+
+// Loads the machine code of all kernels onto the current device, 20 ms for each dtype with and without a
+// gate; a launch would otherwise wait for it.
+cudaError_t load_gated_gemms();
 
 // Null, or why these kernels do not take the problem: one sentence of static storage.
 const char* refuse_gated_gemm(const GatedGemmProblem& problem);

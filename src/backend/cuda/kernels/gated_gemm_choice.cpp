@@ -83,6 +83,12 @@ double row_dot_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
          0.1 * double(c.rows - p.m);
 }
 
+// Few blocks are held up by what each has on its way: 64 KB at a time.
+double row_mma_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
+  const double blocks = ceiling(double(p.n), c.columns / (p.up != nullptr ? 2 : 1));
+  return kStart - 0.2 + weight_bytes(p) / std::min(kMemory * 1.01, blocks * 4.9e4);
+}
+
 }  // namespace
 
 GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessors) {
@@ -90,6 +96,7 @@ GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessor
     if (c.kernel == GemmKernel::tile) return tile_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::skinny) return skinny_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::swap) return swap_microseconds(c, problem, multiprocessors);
+    if (c.kernel == GemmKernel::row_mma) return row_mma_microseconds(c, problem);
     return row_dot_microseconds(c, problem);
   };
   GemmConfig best;

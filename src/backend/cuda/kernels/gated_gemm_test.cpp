@@ -56,6 +56,9 @@ TEST(GatedGemmChoice, TakesTheProblemItIsChosenFor) {
 
 TEST(GatedGemmChoice, StreamsWeightsForFewTokensAndTilesForMany) {
   EXPECT_EQ(choose_gated_gemm(problem(1, 3072, 768, true), 132).kernel, GemmKernel::row_dot);
+  EXPECT_EQ(choose_gated_gemm(problem(1, 14336, 4096, true), 132).kernel, GemmKernel::row_mma);
+  EXPECT_EQ(choose_gated_gemm(problem(7, 5632, 2048, true), 132).kernel, GemmKernel::row_mma);
+  EXPECT_EQ(choose_gated_gemm(problem(7, 1024, 4096, false), 132).kernel, GemmKernel::skinny);
   EXPECT_EQ(choose_gated_gemm(problem(64, 14336, 4096, true), 132).kernel, GemmKernel::skinny);
   const GemmConfig large = choose_gated_gemm(problem(8192, 14336, 4096, true), 132);
   EXPECT_EQ(large.kernel, GemmKernel::tile);

@@ -2,4 +2,5 @@
 
 namespace epilogue::cuda {
 template cudaError_t launch_gemm<__half, false>(const GatedGemmProblem&, const GemmConfig&, cudaStream_t);
+template cudaError_t load_gemm<__half, false>();
 }

@@ -1,5 +1,5 @@
-// Launchers of the four kernels for one dtype, with or without a gate. A source file instantiates
-// launch_gemm for each.
+// Launchers of the five kernels for one dtype, with or without a gate. A source file instantiates
+// launch_gemm and load_gemm for each.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/gated_gemm.h"
 #include "backend/cuda/kernels/gemm_configs.h"
 #include "backend/cuda/kernels/row_dot.cuh"
+#include "backend/cuda/kernels/row_mma.cuh"
 #include "backend/cuda/kernels/skinny_gemm.cuh"
 #include "backend/cuda/kernels/swap_gemm.cuh"
 #include "backend/cuda/kernels/tensor_map.h"
@@ -153,6 +154,7 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   const int64_t all_blocks = (p.n + S::outputs - 1) / S::outputs * S::split * a.token_tiles;
   if (all_blocks > 1 << 30) return cudaErrorInvalidConfiguration;
   const int blocks = static_cast<int>(all_blocks);
+  a.next = {p, blocks, S::per_sm * multiprocessors_of_current_device()};
   // Blocks that start early should not stand two to a multiprocessor while others are idle: more than half of
   // the shared memory, asked for and not used, sees to that (M = 64, 4096 x 14336, both kernels: two on one
   // made 104 us of 93). Where that many clusters do not fit at once it costs a second wave instead.
@@ -194,9 +196,9 @@ cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
       stream);
 }
 
-template <class S>
-cudaError_t launch_row_dot(const GatedGemmProblem& p, cudaStream_t stream) {
-  static std::atomic<uint64_t> ready{0};
+// row_dot and row_mma, whose blocks compute `outputs` columns.
+inline cudaError_t launch_rows(const GatedGemmProblem& p, void (*kernel)(RowDotArguments), int outputs,
+                               int threads, std::atomic<uint64_t>& ready, cudaStream_t stream) {
   RowDotArguments a = {};
   a.x = p.x, a.gate = p.gate, a.up = p.up, a.out = p.out;
   a.epilogue = epilogue_arguments(p);
@@ -204,9 +206,26 @@ cudaError_t launch_row_dot(const GatedGemmProblem& p, cudaStream_t stream) {
   a.out_stride = p.out_stride;
   a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n), a.k = static_cast<int>(p.k);
   a.weights_settled = p.overlap == Overlap::weights;
-  const int blocks = static_cast<int>((p.n + S::outputs - 1) / S::outputs);
-  return launch_kernel(row_dot_gemm<S>, a, {blocks, S::threads, 0, 1, p.overlap != Overlap::none}, ready,
-                       stream);
+  const int blocks = static_cast<int>((p.n + outputs - 1) / outputs);
+  return launch_kernel(kernel, a, {blocks, threads, 0, 1, p.overlap != Overlap::none}, ready, stream);
+}
+
+template <class S>
+cudaError_t launch_row_dot(const GatedGemmProblem& p, cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  return launch_rows(p, row_dot_gemm<S>, S::outputs, S::threads, ready, stream);
+}
+
+template <class S>
+cudaError_t launch_row_mma(const GatedGemmProblem& p, cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  return launch_rows(p, row_mma_gemm<S>, S::outputs, S::threads, ready, stream);
+}
+
+template <class T, bool gated>
+cudaError_t load_gemm() {
+  cudaFuncAttributes known;
+  return cudaFuncGetAttributes(&known, row_dot_gemm<RowDotShape<T, gated, 1, 1>>);
 }
 
 template <class T, bool gated>
@@ -227,6 +246,8 @@ cudaError_t launch_gemm(const GatedGemmProblem& p, const GemmConfig& config, cud
   if (config.id == id++) return launch_swap<SwapShape<T, gated, __VA_ARGS__>>(p, stream);
     EP_SWAP_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
+  } else if (config.kernel == GemmKernel::row_mma) {
+    return launch_row_mma<RowMmaShape<T, gated>>(p, stream);
   } else {
 #define EP_LAUNCH(...) \
   if (config.id == id++) return launch_row_dot<RowDotShape<T, gated, __VA_ARGS__>>(p, stream);

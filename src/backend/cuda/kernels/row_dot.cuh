@@ -75,11 +75,28 @@ __device__ __forceinline__ void accumulate(const RowDotArguments& a, const uint4
   }
 }
 
+// `up` is not read when there is no gate.
+template <class S>
+__device__ __forceinline__ void write_output(const RowDotArguments& a, int token, int column, float gate,
+                                             float up) {
+  using T = typename S::T;
+  if (token >= a.m || column >= a.n) return;
+  const EpilogueArguments& e = a.epilogue;
+  const int even = column & ~1;
+  const float2 gate_bias = bias_pair<T>(e.gate_bias, even),
+               up_bias = bias_pair<T>(S::gated ? e.up_bias : nullptr, even);
+  const float g = column & 1 ? gate_bias.y : gate_bias.x, u = column & 1 ? up_bias.y : up_bias.x;
+  with_activation(e.act, [&]<Act act>() {
+    const float2 o = finished<T, act, S::gated>(make_float2(gate, 0.f), make_float2(up, 0.f),
+                                                make_float2(g, 0.f), make_float2(u, 0.f), e.exact);
+    static_cast<T*>(a.out)[token * a.out_stride + column] = T(o.x);
+  });
+}
+
 }  // namespace row_dot
 
 template <class S>
 __global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant__ RowDotArguments a) {
-  using T = typename S::T;
   __shared__ float partial[S::warps][S::rows][S::tokens];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = warp % S::parts;
   const int column = blockIdx.x * S::outputs + warp / S::parts, row_index = min(column, a.n - 1);
@@ -115,22 +132,13 @@ __global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant
   __syncthreads();
   const int output = threadIdx.x / S::tokens, token = threadIdx.x % S::tokens,
             out_column = blockIdx.x * S::outputs + output;
-  if (output >= S::outputs || token >= a.m || out_column >= a.n) return;
+  if (output >= S::outputs || token >= a.m) return;
   float total[2] = {0.f, 0.f};
   for (int p = 0; p < S::parts; ++p) {
 #pragma unroll
     for (int r = 0; r < S::rows; ++r) total[r] += partial[output * S::parts + p][r][token];
   }
-  const EpilogueArguments& e = a.epilogue;
-  const int even = out_column & ~1;
-  const float2 gate_bias = bias_pair<T>(e.gate_bias, even),
-               up_bias = bias_pair<T>(S::gated ? e.up_bias : nullptr, even);
-  const float g = out_column & 1 ? gate_bias.y : gate_bias.x, u = out_column & 1 ? up_bias.y : up_bias.x;
-  with_activation(e.act, [&]<Act act>() {
-    const float2 o = finished<T, act, S::gated>(make_float2(total[0], 0.f), make_float2(total[1], 0.f),
-                                                make_float2(g, 0.f), make_float2(u, 0.f), e.exact);
-    static_cast<T*>(a.out)[token * a.out_stride + out_column] = T(o.x);
-  });
+  row_dot::write_output<S>(a, token, out_column, total[0], total[1]);
 }
 
 }  // namespace epilogue::cuda

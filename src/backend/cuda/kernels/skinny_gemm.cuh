@@ -10,6 +10,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/gemm_epilogue.cuh"
+#include "backend/cuda/kernels/next_weight.cuh"
 #include "backend/cuda/kernels/sm90.cuh"
 #include "backend/cuda/kernels/sm90_wgmma.cuh"
 
@@ -18,6 +19,7 @@ namespace epilogue::cuda {
 struct SkinnyArguments {
   CUtensorMap x, gate, up;  // without a gate, `gate` and `up` are both the weight
   EpilogueArguments epilogue;
+  NextWeight next;
   void* out;
   int64_t out_stride;    // elements between tokens
   int m, n;              // tokens, columns of the output
@@ -85,6 +87,7 @@ __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stage
     sm90::load_box(to + S::weight_bytes, &a.x, step * S::depth, token, barrier, sm90::Keep::last_out);
     if (++stage == S::stages) stage = 0, phase ^= 1;
   }
+  a.next.fetch();
 }
 
 template <class S>

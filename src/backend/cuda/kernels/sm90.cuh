@@ -114,6 +114,10 @@ __device__ __forceinline__ void load_box_multicast(uint32_t to, const CUtensorMa
       "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(blocks), "l"(static_cast<uint64_t>(keep))
       : "memory");
 }
+// Into the second-level cache; nobody waits for it. Address and size are multiples of 16.
+__device__ __forceinline__ void fetch_to_cache(const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
 __device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t from, int column, int row) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
                "r"(column), "r"(row), "r"(from)
