@@ -2,8 +2,8 @@
 """The gated MLP on a GPU: ours beside PyTorch eager, torch.compile and Liger, in turns in one process.
 
 usage: cuda_vs_torch.py --library build/release/lib/liblayer_replays.so [--shapes FILE] [--modes LIST] [--peers LIST] [--out FILE]
-Every time is the GPU's own: calls over layers and inputs that rotate past the L2 cache, captured in one CUDA graph,
-its replays timed by events. A large GEMM runs at the card's power limit, so what ran before decides how fast the next
+Every time is the GPU's own: calls over layers and inputs that rotate past the L2 cache, captured in one CUDA graph (of
+eight calls or more where they are short, so that the start of a graph does not count), its replays timed by events. A large GEMM runs at the card's power limit, so what ran before decides how fast the next
 one is: the candidates take turns, in another order every round, and the median over the rounds is shown. `gemms` is
 F.linear over gate and up stacked, plus down, with no activation: G, the scale. `wall` is a call and its synchronisation.
 """
@@ -81,8 +81,8 @@ def seconds_of(call):
 
 
 class TorchReplays:
-    def __init__(self, forwards, inputs, warm_seconds):
-        self.forwards, self.inputs = forwards, inputs
+    def __init__(self, forwards, inputs, turns, warm_seconds):
+        self.forwards, self.inputs, self.calls = forwards, inputs, turns * len(forwards)
         self.first_call_us = 1e6 * seconds_of(lambda: forwards[0](inputs[0]))
         stream, begin = torch.cuda.Stream(), time.perf_counter()
         with torch.cuda.stream(stream):
@@ -91,14 +91,15 @@ class TorchReplays:
                 torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.each()
+            for _ in range(turns):
+                self.each()
 
     def each(self):
         for forward, x in zip(self.forwards, self.inputs):
             forward(x)
 
     def us(self, count):
-        return between_events(self.graph.replay, count) / len(self.forwards)
+        return between_events(self.graph.replay, count) / self.calls
 
     def wall_us(self, calls):
         return 1e6 * statistics.median(
@@ -117,9 +118,10 @@ class OurReplays:
         for name in ("us", "wall_us", "first_call_us"):
             getattr(cls.library, "layer_replays_" + name).restype = ctypes.c_double
 
-    def __init__(self, make, words, sizes, sets, warm_seconds):
+    def __init__(self, make, words, sizes, sets, turns, warm_seconds):
+        self.calls = turns * sets
         handle = getattr(self.library, "layer_replays_" + make)(
-            *(word.encode() for word in words), *map(ctypes.c_int64, sizes), sets, ctypes.c_double(warm_seconds))
+            *(word.encode() for word in words), *map(ctypes.c_int64, sizes), sets, turns, ctypes.c_double(warm_seconds))
         if not handle:
             raise RuntimeError(ctypes.string_at(self.library.layer_replays_error()).decode())
         self.handle = ctypes.c_void_p(handle)
@@ -137,7 +139,7 @@ class OurReplays:
 
 def in_turns(candidates, rounds, seconds):
     """Times of each candidate, one from every round."""
-    counts = {name: max(1, round(seconds * 1e6 / (candidate.us(1) * candidate.sets))) for name, candidate in candidates.items()}
+    counts = {name: max(1, round(seconds * 1e6 / (candidate.us(1) * candidate.calls))) for name, candidate in candidates.items()}
     times = {name: [] for name in candidates}
     order = list(candidates)
     for _ in range(rounds):
@@ -150,6 +152,7 @@ def in_turns(candidates, rounds, seconds):
 def measure_shape(m, dim, hidden, act, modes, peers, options):
     cache = torch.cuda.get_device_properties(0).L2_cache_size
     sets = int(min(max(2 * cache / (2 * (3 * dim * hidden + m * dim)) + 1, 2), 64))
+    turns = -(-8 // sets) if m <= 512 else 1
     layers = [GatedMlp(dim, hidden, act).to("cuda", torch.bfloat16).eval() for _ in range(sets)]
     inputs = [torch.randn(m, dim, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
     row = dict(m=m, dim=dim, hidden=hidden, act=act, rotated_sets=sets, times={})
@@ -159,13 +162,12 @@ def measure_shape(m, dim, hidden, act, modes, peers, options):
             torch._dynamo.reset()
             try:
                 if name in modes:
-                    candidate = OurReplays("make", (name, act), (m, dim, hidden), sets, options.warm)
+                    candidate = OurReplays("make", (name, act), (m, dim, hidden), sets, turns, options.warm)
                 else:
                     forwards = {"torch_eager": lambda: layers, "gemms": lambda: [gemms_forward(l) for l in layers],
                                 "liger": lambda: [liger_forward(l) for l in layers],
                                 "torch_compile": lambda: [torch.compile(l) for l in layers]}[name]()
-                    candidate = TorchReplays(forwards, inputs, options.warm)
-                candidate.sets = sets
+                    candidate = TorchReplays(forwards, inputs, turns, options.warm)
                 candidates[name] = candidate
             except Exception as error:  # a candidate that fails here is named, not left out
                 row["times"][name] = dict(error=repr(error)[:200])
@@ -184,11 +186,9 @@ def measure_pointwise(m, n, options):
     theirs = {"torch_compile": torch.compile(lambda pair: F.gelu(pair[0], approximate="tanh") * pair[1]),
               "liger": lambda pair: LigerGELUMulFunction.apply(*pair)}
     with torch.inference_mode():
-        candidates = {name: TorchReplays([call] * sets, inputs, options.warm) for name, call in theirs.items()}
+        candidates = {name: TorchReplays([call] * sets, inputs, 1, options.warm) for name, call in theirs.items()}
         for mode in ("tuned", "compiled"):
-            candidates[mode] = OurReplays("make_pointwise", (mode,), (m, n), sets, options.warm)
-        for candidate in candidates.values():
-            candidate.sets = sets
+            candidates[mode] = OurReplays("make_pointwise", (mode,), (m, n), sets, 1, options.warm)
         times = in_turns(candidates, options.rounds, options.seconds)
     return dict(m=m, n=n, times={name: dict(median_us=statistics.median(us), min_us=min(us), max_us=max(us)) for name, us in times.items()})
 

@@ -28,13 +28,13 @@ struct Replays {
   std::vector<std::function<Tensor()>> calls;
   std::optional<Graph> graph;
   Event from{kDevice}, to{kDevice};
-  double first_call_us = 0;
+  double first_call_us = 0, calls_of_graph = 1;
 
   void each() const {
     for (const auto& call : calls) call();
   }
   // Calls until what is timed and built in the background has settled, then records the graph.
-  void settle(double seconds) {
+  void settle(int turns, double seconds) {
     synchronize(kDevice);
     const auto begin = Clock::now();
     calls[0]();
@@ -44,7 +44,10 @@ struct Replays {
       each();
       synchronize(kDevice);
     } while (us_since(begin) < seconds * 1e6);
-    graph.emplace(Graph::capture(kDevice, [this] { each(); }));
+    graph.emplace(Graph::capture(kDevice, [this, turns] {
+      for (int i = 0; i < turns; ++i) each();
+    }));
+    calls_of_graph = turns * static_cast<double>(calls.size());
   }
 };
 
@@ -68,7 +71,7 @@ const char* layer_replays_error() { return why.c_str(); }
 
 // The layer, in one of its modes.
 void* layer_replays_make(const char* mode, const char* act, int64_t m, int64_t dim, int64_t hidden, int sets,
-                         double warm_seconds) {
+                         int turns, double warm_seconds) {
   return guarded([&]() -> void* {
     auto made = std::make_unique<Replays>();
     const TensorOptions options{DType::bf16, kDevice};
@@ -79,14 +82,15 @@ void* layer_replays_make(const char* mode, const char* act, int64_t m, int64_t d
       made->calls.push_back([layer = std::make_shared<nn::GatedMlp>(dim, hidden, mlp),
                              x = randn({m, dim}, seed + 5, options)] { return layer->forward(x); });
     }
-    made->settle(warm_seconds);
+    made->settle(turns, warm_seconds);
     return made.release();
   });
 }
 
 // gelu_tanh(gate) * up alone, of [m, n]: what the compiler makes of the two ops (`compiled`), or the kernel
 // of mode tuned.
-void* layer_replays_make_pointwise(const char* mode, int64_t m, int64_t n, int sets, double warm_seconds) {
+void* layer_replays_make_pointwise(const char* mode, int64_t m, int64_t n, int sets, int turns,
+                                   double warm_seconds) {
   return guarded([&]() -> void* {
     auto made = std::make_unique<Replays>();
     const bool compiled = nn::mode_from_name(mode) == nn::Mode::compiled;
@@ -101,7 +105,7 @@ void* layer_replays_make_pointwise(const char* mode, int64_t m, int64_t n, int s
     }
     made->calls[0]();
     function.wait_ready();
-    made->settle(warm_seconds);
+    made->settle(turns, warm_seconds);
     return made.release();
   });
 }
@@ -115,7 +119,7 @@ double layer_replays_us(void* handle, int count) {
     for (int i = 0; i < count; ++i) replays.graph->replay();
     replays.to.record();
     replays.to.synchronize();
-    return replays.from.elapsed_us(replays.to) / count / static_cast<double>(replays.calls.size());
+    return replays.from.elapsed_us(replays.to) / count / replays.calls_of_graph;
   });
 }
 
