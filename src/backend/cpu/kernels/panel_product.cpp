@@ -59,16 +59,25 @@ void multiply_tile(const Tile& tile) {
   }
   const E* w = static_cast<const E*>(tile.panel);
   const char* ahead = tile.ahead;
-  for (int64_t i = 0; i < tile.depth; ++i, w += kWidth * lanes, ahead += tile.ahead_step) {
-    __builtin_prefetch(ahead, 0, 2);
-    hn::Vec<F32Tag> column[kWidth];
+  const float* c = tile.c;
+  const int64_t part = (tile.depth + kRows - 1) / kRows;
+  for (int64_t i = 0; i < tile.depth; c += tile.c_stride) {
+    // Asked for a row at a time, c is there when the sums are stored: the misses of all its rows at once
+    // would hold up what comes from L2. A product of 768 by 3072 gained 2% on an Ice Lake core.
     HWY_UNROLL(4)
-    for (int v = 0; v < kWidth; ++v) column[v] = load(w + v * lanes).v;
-    HWY_UNROLL(16)
-    for (int r = 0; r < kRows; ++r) {
-      const auto factor = hn::Set(d, x[r][i]);
+    for (int v = 0; v < kWidth; ++v) __builtin_prefetch(c + v * lanes, 1);
+    for (const int64_t end = std::min(i + part, tile.depth); i < end;
+         ++i, w += kWidth * lanes, ahead += tile.ahead_step) {
+      __builtin_prefetch(ahead, 0, 2);
+      hn::Vec<F32Tag> column[kWidth];
       HWY_UNROLL(4)
-      for (int v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
+      for (int v = 0; v < kWidth; ++v) column[v] = load(w + v * lanes).v;
+      HWY_UNROLL(16)
+      for (int r = 0; r < kRows; ++r) {
+        const auto factor = hn::Set(d, x[r][i]);
+        HWY_UNROLL(4)
+        for (int v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
+      }
     }
   }
   HWY_UNROLL(16)
