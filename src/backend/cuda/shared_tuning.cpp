@@ -34,6 +34,8 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
   return *shared;
 }
 
+constexpr int64_t kFewRows = 128;
+
 int64_t bytes_of(const GemmKey& key) {
   const int64_t weights = key.k * key.n * (key.gated ? 2 : 1);
   return key.batch * (key.m * key.k + weights + key.m * key.n) * static_cast<int64_t>(dtype_size(key.dtype));
@@ -53,7 +55,7 @@ GemmChoices& choices_of(CudaDevice& device) {
 TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways) {
   SharedTuning& shared = tuning_of(key, device.index());
   const std::lock_guard lock(shared.mutex);
-  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from);
+  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, key.m <= kFewRows);
   Tuning& tuning = *shared.tuning;
   if (!tuning.over() && !device.capture() && profile::recording_now() == 0) {
     tuning.try_some(device, bytes_of(key), ways.run);

@@ -20,7 +20,7 @@ constexpr double kBudgetMs = 3;  // a call's share, the loading of kernels inclu
 // Of the first way's time. Timed alone, ways compare otherwise by some percent than one after the other all
 // day: the card is then at its power limit, and kernels begin under those before them.
 constexpr double kClearly = 0.96;
-constexpr double kOverlapUs = 1.5;                      // saved by a kernel that begins under the one before
+constexpr double kOverlapUs = 1.5;                      // saved by weights that load under the kernel before
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best after a round: not timed again
 
 struct Events {
@@ -78,7 +78,8 @@ std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& fl
 
 }  // namespace
 
-Tuning::Tuning(size_t ways, size_t own_from) : ways_(ways), own_from_(own_from), over_(ways == 1) {}
+Tuning::Tuning(size_t ways, size_t own_from, bool few_rows)
+    : ways_(ways), own_from_(own_from), few_rows_(few_rows), over_(ways == 1) {}
 
 double Tuning::Way::median_us() const {
   if (fails || us.empty()) return std::numeric_limits<double>::infinity();
@@ -129,7 +130,8 @@ void Tuning::choose() {
   best_ = best_of(0, own_from_ == 0 ? ways_.size() : own_from_);
   if (own_from_ == 0 || own_from_ == ways_.size()) return;
   const size_t own = best_of(own_from_, ways_.size());
-  if (ways_[own].median_us() - kOverlapUs < ways_[best_].median_us()) best_ = own;
+  const double saved = few_rows_ ? kOverlapUs : 0;
+  if (ways_[own].median_us() - saved < ways_[best_].median_us()) best_ = own;
 }
 
 std::string Tuning::report() const {
