@@ -5,7 +5,9 @@
 #include <future>
 
 #include <httplib.h>
+#include <unistd.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,13 +23,15 @@ using ::testing::ThrowsMessage;
 
 class OpenTest : public ::testing::Test {
  protected:
+  // A folder of its own: tests run beside each other.
   void SetUp() override {
-    path_ = ::testing::TempDir() + "open test.json";
+    std::filesystem::create_directory(folder_);
     std::ofstream(path_) << content_;
   }
-  void TearDown() override { std::filesystem::remove(path_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::string path_;
+  std::string folder_ = fmt::format("{}open_test.{}", ::testing::TempDir(), ::getpid());
+  std::string path_ = folder_ + "/open test.json";
   std::string content_ = R"({"traceEvents": []})" + std::string(200'000, ' ');
 };
 
