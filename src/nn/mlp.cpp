@@ -121,15 +121,17 @@ Tensor GatedMlp::forward(const Tensor& x) const {
                       .down_bias = down_proj.bias},
                      act);
   const auto run = [this](const Tensor& in) {
-    if (act_mul_kernel || mode == Mode::tuned) {
-      const Tensor gate = gate_proj.forward(in);
-      const Tensor up = up_proj.forward(in);
-      return down_proj.forward(act_mul_kernel ? act_mul_by(act_mul_kernel, gate, up, act)
-                                              : activation_mul(gate, up, act));
+    // On a CPU up comes to stand where gate was, while the caches still have it (eager, f32, 1024 rows of
+    // 768/3072: 49.1 ms to 46.9). On a GPU the second product begins under the first.
+    if (in.device().type == DeviceType::cpu && !act_mul_kernel && mode != Mode::tuned) {
+      const Tensor activated = activation(gate_proj.forward(in), act);
+      return down_proj.forward(mul(activated, up_proj.forward(in)));
     }
-    // up comes to stand where gate was, while the caches still have it.
-    const Tensor activated = activation(gate_proj.forward(in), act);
-    return down_proj.forward(mul(activated, up_proj.forward(in)));
+    const Tensor gate = gate_proj.forward(in);
+    const Tensor up = up_proj.forward(in);
+    if (act_mul_kernel) return down_proj.forward(act_mul_by(act_mul_kernel, gate, up, act));
+    return down_proj.forward(mode == Mode::tuned ? activation_mul(gate, up, act)
+                                                 : mul(activation(gate, act), up));
   };
   if (mode != Mode::compiled) return run(x);
   // Kernels are aligned to more bytes than there are activations.

@@ -63,7 +63,8 @@ void multiply_tile(const Tile& tile) {
   const int64_t part = (tile.depth + kRows - 1) / kRows;
   for (int64_t i = 0; i < tile.depth; c += tile.c_stride) {
     // Asked for a row at a time, c is there when the sums are stored: the misses of all its rows at once
-    // would hold up what comes from L2. A product of 768 by 3072 gained 2% on an Ice Lake core.
+    // would hold up what comes from L2. A product of 1024x768 by 768x3072 in f32 gained 2% on an Ice Lake
+    // core.
     HWY_UNROLL(4)
     for (int v = 0; v < kWidth; ++v) __builtin_prefetch(c + v * lanes, 1);
     for (const int64_t end = std::min(i + part, tile.depth); i < end;
