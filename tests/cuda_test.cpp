@@ -228,6 +228,17 @@ TEST_F(Cuda, ThreadsRunTheSameLayerBesideEachOther) {
   for (const double error : errors) EXPECT_LE(error, 1e-2);
 }
 
+// Our products load weights before the kernel before them has ended.
+TEST_F(Cuda, AProductThatIsTheNextOnesWeightIsReadWhole) {
+  const Tensor x = randn({8, 1024}, 1, kHalf), b = randn({1024, 256}, 2, kHalf);
+  for (uint64_t i = 0; i < 300; ++i) {
+    const Tensor a = randn({64, 256}, i, kHalf);
+    const Tensor weight = linear(a, b), y = linear(x, weight);
+    synchronize(kCuda);
+    ASSERT_LE(max_error(y, linear(x, weight)), 16) << i;  // sums of some hundreds, in bf16
+  }
+}
+
 TEST_F(Cuda, ErrorNamesTheOpAndTheShapes) {
   EXPECT_THROW(linear(randn({2, 3}, 1, kHalf), randn({5, 4}, 2, kHalf)), Error);
   EXPECT_THROW(add(randn({2}, 1, kHalf), randn({2}, 1, {DType::bf16})), Error);

@@ -18,6 +18,8 @@ struct ThreadState {
   cudaStream_t stream = nullptr;  // null: the default stream
   Capture* capture = nullptr;
   bool lets_next_begin = false;
+  std::pair<uintptr_t, uintptr_t> writes,
+      previous_writes;  // from, to: of launches that let the next one begin
   // Of the launch before: the stream it let the next one begin on, if any.
   bool previous_lets = false;
   cudaStream_t previous_stream = nullptr;
@@ -77,10 +79,21 @@ bool CudaDevice::previous_lets_next_begin() const {
   const ThreadState& state = thread_state[static_cast<size_t>(index_)];
   return state.previous_lets && state.previous_stream == state.stream && profile::recording_now() == 0;
 }
-void CudaDevice::let_next_begin() { thread_state[static_cast<size_t>(index_)].lets_next_begin = true; }
+bool CudaDevice::previous_writes(const void* data, size_t bytes) const {
+  const auto [from, to] = thread_state[static_cast<size_t>(index_)].previous_writes;
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  return begin < to && from < begin + bytes;
+}
+void CudaDevice::let_next_begin(const void* writes, size_t bytes) {
+  ThreadState& state = thread_state[static_cast<size_t>(index_)];
+  const auto from = reinterpret_cast<uintptr_t>(writes);
+  state.lets_next_begin = true;
+  state.writes = {from, from + bytes};
+}
 void CudaDevice::launch_is_over() {
   ThreadState& state = thread_state[static_cast<size_t>(index_)];
   state.previous_lets = std::exchange(state.lets_next_begin, false);
+  state.previous_writes = state.writes;
   state.previous_stream = state.stream;
 }
 

@@ -78,10 +78,12 @@ class CudaDevice {
   cudaStream_t stream() const;
   void set_stream(cudaStream_t stream);
   LaunchOn launch_on() const;
-  // Whether the last kernel on the current stream lets the next one begin early and writes no weights: our
-  // own products do. let_next_begin() says so of the kernel being launched; launch_is_over() ends its launch.
+  // Whether the last kernel on the current stream lets the next one begin early, as our own products do.
+  // let_next_begin() says so of the kernel being launched, and what it writes; launch_is_over() ends its
+  // launch.
   bool previous_lets_next_begin() const;
-  void let_next_begin();
+  bool previous_writes(const void* data, size_t bytes) const;  // asked when it lets the next one begin
+  void let_next_begin(const void* writes, size_t bytes);
   void launch_is_over();
   Capture* capture() const;
   void set_capture(Capture* capture);
@@ -105,7 +107,7 @@ class CudaDevice {
   std::unordered_map<cudaStream_t, detail::StorageRef> workspaces_;
 };
 
-CudaDevice& cuda_device(int index);  // made at the first call, lives for the process
+CudaDevice& cuda_device(int index);  // made and warmed up at the first call, lives for the process
 CudaDevice& device_of(const Tensor& tensor);
 
 }  // namespace epilogue::cuda

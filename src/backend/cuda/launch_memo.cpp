@@ -1,6 +1,7 @@
 #include "backend/cuda/launch_memo.h"
 
 #include <bit>
+#include <map>
 #include <utility>
 
 #include "backend/cuda/check.h"
@@ -33,7 +34,8 @@ void write_tensor(CallSignature& words, const Tensor& tensor) {
 class OneCallCapture {
  public:
   explicit OneCallCapture(CudaDevice& device) : device_(device), stream_before_(device.stream()) {
-    static thread_local cudaStream_t stream = nullptr;
+    static thread_local std::map<int, cudaStream_t> streams;
+    cudaStream_t& stream = streams[device.index()];
     if (!stream) EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     capture_.workspace = device.workspace_storage();  // of the stream the call belongs to
     capture_.one_call = true;

@@ -26,13 +26,27 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
   return all;
 }
 
+namespace {
+
+size_t bytes_of(int64_t rows, int64_t stride) { return static_cast<size_t>(2 * rows * stride); }
+
+// The weight may itself be a product: mm(x, mm(a, b).t()).
+bool previous_writes_weights(const CudaDevice& device, const GatedGemmProblem& problem) {
+  return device.previous_writes(problem.gate, bytes_of(problem.n, problem.gate_stride)) ||
+         (problem.up && device.previous_writes(problem.up, bytes_of(problem.n, problem.up_stride)));
+}
+
+}  // namespace
+
 cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmConfig& config) {
   const int64_t weights = 2 * problem.n * problem.k * (problem.up ? 2 : 1);
   const bool crowds = config.kernel == GemmKernel::skinny && config.per_sm > 1 &&
                       weights >= int64_t{64} << 20;  // see Overlap
   if (!crowds && device.launch_on().overlap)
-    problem.overlap = device.previous_lets_next_begin() ? Overlap::weights : Overlap::launch;
-  device.let_next_begin();
+    problem.overlap = device.previous_lets_next_begin() && !previous_writes_weights(device, problem)
+                          ? Overlap::weights
+                          : Overlap::launch;
+  device.let_next_begin(problem.out, bytes_of(problem.m, problem.out_stride));
   return launch_gated_gemm(problem, config, device.stream());
 }
 
