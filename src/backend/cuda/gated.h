@@ -8,7 +8,7 @@ namespace epilogue::cuda {
 // Serves gated_linear.
 const char* refuse_gated_linear(const KernelCall& call);
 KernelRan run_gated_linear(const KernelCall& call);
-// `next` is read by the kernel that follows.
+// `next`, contiguous or undefined, is read by the kernel that follows.
 KernelRan run_gated_linear_before(const KernelCall& call, const Tensor& next);
 
 // Serves gated_mlp where the hidden tensor is small: as one call its two kernels are replayed by one launch.

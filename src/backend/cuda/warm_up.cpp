@@ -1,12 +1,14 @@
 #include "backend/cuda/warm_up.h"
 
 #include <atomic>
+#include <exception>
 #include <list>
+#include <system_error>
 #include <thread>
 
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/kernels/gated_gemm.h"
-#include "base/check.h"
+#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -25,12 +27,17 @@ class WarmUp {
       device.make_current();
       GemmKey key{.m = 64, .n = 64, .k = 64, .a_ld = 64, .b_ld = 64};
       key.dtype = DType::bf16;
-      if (!stop_) (void)GemmPlan(key).candidates(device, 1);
-      if (!stop_ && device.properties().major == 9) (void)load_gated_gemms();
-    } catch (const Error&) {
+      if (goes_on()) (void)GemmPlan(key).candidates(device, 1);
+      for (const DType dtype : {DType::bf16, DType::f16})
+        for (const bool gated : {false, true})
+          if (goes_on() && device.properties().major == 9) (void)load_gated_gemm(dtype, gated);
+    } catch (const std::exception&) {
       // What fails here fails again where it is needed, and is reported there.
     }
   }
+
+  // A profile shows what was asked for alone.
+  bool goes_on() const { return !stop_ && profile::recording_now() == 0; }
 
   std::atomic<bool> stop_ = false;
   std::thread thread_;
@@ -38,11 +45,16 @@ class WarmUp {
 
 }  // namespace
 
-// Of the thread, not of the program: when a program ends, its thread's objects go first. An object of the
-// program would go after those that cuBLASLt makes meanwhile, which the warm-up still uses.
+// Of the thread that asks first, which is the main one as a rule: when a program ends, the objects of its
+// last thread go first. An object of the program would go after those that cuBLASLt makes meanwhile and the
+// warm-up still uses.
 void warm_up(CudaDevice& device) {
   static thread_local std::list<WarmUp> begun;
-  begun.emplace_back(device);
+  try {
+    begun.emplace_back(device);
+  } catch (const std::system_error&) {
+    // No thread to be had: the first products do the work.
+  }
 }
 
 }  // namespace epilogue::cuda

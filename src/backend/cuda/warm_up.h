@@ -4,9 +4,9 @@
 
 namespace epilogue::cuda {
 
-// Does in the background, while the program makes its tensors, what the first products would wait for:
-// cuBLASLt's tables (100 ms) and the machine code of our own kernels (20 ms for each dtype). A product that
-// comes sooner waits for the rest of it.
+// Begins a thread that does, while the program makes its tensors, what its first products would wait for:
+// cuBLASLt's tables (about 100 ms) and the machine code of our own kernels (about 40 for each dtype). A
+// product that comes sooner waits for the rest of it. The calling thread joins it when it ends.
 void warm_up(CudaDevice& device);
 
 }  // namespace epilogue::cuda

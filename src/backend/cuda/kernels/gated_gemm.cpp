@@ -53,7 +53,7 @@ constexpr GemmConfig row_dot_config(int tokens, int warps) {
 }
 constexpr GemmConfig row_mma_config() {
   GemmConfig c;
-  c.kernel = GemmKernel::row_mma, c.rows = 8, c.columns = 32, c.split = 8, c.per_sm = 2;
+  c.kernel = GemmKernel::row_mma, c.rows = kRowMmaTokens, c.columns = kRowMmaRows, c.split = kRowMmaWarps;
   return c;
 }
 constexpr GemmConfig swap_config(int tokens) {
@@ -99,11 +99,10 @@ int multiprocessors_of_current_device() {
   return count;
 }
 
-cudaError_t load_gated_gemms() {
-  for (const auto load : {load_gemm<__nv_bfloat16, false>, load_gemm<__nv_bfloat16, true>,
-                          load_gemm<__half, false>, load_gemm<__half, true>})
-    if (const cudaError_t error = load(); error != cudaSuccess) return error;
-  return cudaSuccess;
+cudaError_t load_gated_gemm(DType dtype, bool gated) {
+  if (dtype == DType::bf16)
+    return gated ? load_gemm<__nv_bfloat16, true>() : load_gemm<__nv_bfloat16, false>();
+  return gated ? load_gemm<__half, true>() : load_gemm<__half, false>();
 }
 
 const char* refuse_gated_gemm(const GatedGemmProblem& p) {

@@ -42,7 +42,7 @@ struct GatedGemmProblem {
   void* out = nullptr;  // [m, n]
   int64_t x_stride = 0, gate_stride = 0, up_stride = 0, out_stride = 0;
   Overlap overlap = Overlap::none;
-  const void* next = nullptr;  // what the kernel after this one reads, for next_weight.cuh; null: not known
+  const void* next = nullptr;  // what the kernel after this one reads; only skinny uses it (next_weight.cuh)
   int64_t next_bytes = 0;
 };
 
@@ -60,9 +60,9 @@ struct GemmConfig {
   int16_t raster_group = 8;  // tile: rows of tiles walked together, negative: columns; free to change
 };
 
-// Loads the machine code of all kernels onto the current device, 20 ms for each dtype with and without a
-// gate; a launch would otherwise wait for it.
-cudaError_t load_gated_gemms();
+// Loads the machine code of the kernels for a dtype, with or without a gate, onto the current device: about
+// 20 ms that a launch would otherwise wait for.
+cudaError_t load_gated_gemm(DType dtype, bool gated);
 
 // Null, or why these kernels do not take the problem: one sentence of static storage.
 const char* refuse_gated_gemm(const GatedGemmProblem& problem);

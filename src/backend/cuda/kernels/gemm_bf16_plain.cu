@@ -4,4 +4,4 @@ namespace epilogue::cuda {
 template cudaError_t launch_gemm<__nv_bfloat16, false>(const GatedGemmProblem&, const GemmConfig&,
                                                        cudaStream_t);
 template cudaError_t load_gemm<__nv_bfloat16, false>();
-}
+}  // namespace epilogue::cuda

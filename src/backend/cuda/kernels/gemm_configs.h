@@ -28,4 +28,6 @@
 #define EP_ROW_DOT_CONFIGS(X)     \
   X(1, 1) X(1, 2) X(1, 4) X(1, 8) \
   X(4, 1) X(4, 2) X(4, 4) X(4, 8)
+// The one configuration of row_mma: 8 warps share the K of 32 weight rows for 8 tokens.
+inline constexpr int kRowMmaTokens = 8, kRowMmaRows = 32, kRowMmaWarps = 8;
 // clang-format on

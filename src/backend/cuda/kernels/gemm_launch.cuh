@@ -196,30 +196,19 @@ cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
       stream);
 }
 
-// row_dot and row_mma, whose blocks compute `outputs` columns.
-inline cudaError_t launch_rows(const GatedGemmProblem& p, void (*kernel)(RowDotArguments), int outputs,
-                               int threads, std::atomic<uint64_t>& ready, cudaStream_t stream) {
-  RowDotArguments a = {};
+// row_dot and row_mma.
+template <class S>
+cudaError_t launch_rows(const GatedGemmProblem& p, void (*kernel)(RowArguments), cudaStream_t stream) {
+  static std::atomic<uint64_t> ready{0};
+  RowArguments a = {};
   a.x = p.x, a.gate = p.gate, a.up = p.up, a.out = p.out;
   a.epilogue = epilogue_arguments(p);
   a.x_stride = p.x_stride, a.gate_stride = p.gate_stride, a.up_stride = p.up_stride,
   a.out_stride = p.out_stride;
   a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n), a.k = static_cast<int>(p.k);
   a.weights_settled = p.overlap == Overlap::weights;
-  const int blocks = static_cast<int>((p.n + outputs - 1) / outputs);
-  return launch_kernel(kernel, a, {blocks, threads, 0, 1, p.overlap != Overlap::none}, ready, stream);
-}
-
-template <class S>
-cudaError_t launch_row_dot(const GatedGemmProblem& p, cudaStream_t stream) {
-  static std::atomic<uint64_t> ready{0};
-  return launch_rows(p, row_dot_gemm<S>, S::outputs, S::threads, ready, stream);
-}
-
-template <class S>
-cudaError_t launch_row_mma(const GatedGemmProblem& p, cudaStream_t stream) {
-  static std::atomic<uint64_t> ready{0};
-  return launch_rows(p, row_mma_gemm<S>, S::outputs, S::threads, ready, stream);
+  const int blocks = static_cast<int>((p.n + S::outputs - 1) / S::outputs);
+  return launch_kernel(kernel, a, {blocks, S::threads, 0, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
 template <class T, bool gated>
@@ -247,10 +236,14 @@ cudaError_t launch_gemm(const GatedGemmProblem& p, const GemmConfig& config, cud
     EP_SWAP_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
   } else if (config.kernel == GemmKernel::row_mma) {
-    return launch_row_mma<RowMmaShape<T, gated>>(p, stream);
+    using Shape = RowMmaShape<T, gated>;
+    return launch_rows<Shape>(p, row_mma_gemm<Shape>, stream);
   } else {
-#define EP_LAUNCH(...) \
-  if (config.id == id++) return launch_row_dot<RowDotShape<T, gated, __VA_ARGS__>>(p, stream);
+#define EP_LAUNCH(...)                                         \
+  if (config.id == id++) {                                     \
+    using Shape = RowDotShape<T, gated, __VA_ARGS__>;          \
+    return launch_rows<Shape>(p, row_dot_gemm<Shape>, stream); \
+  }
     EP_ROW_DOT_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
   }

@@ -10,8 +10,8 @@
 namespace epilogue::cuda {
 
 struct NextWeight {
-  // Small weights gain (64 x 1024 x 4096: 11.8 us to 11.4), the first part of a large one loses (M = 1, 4096
-  // x 14336, 16 MB of 117: 88.6 us to 89.6).
+  // Small weights gain (64 x 1024 x 4096: 0.746 to 0.718 of cuBLAS's time), the first part of a large one
+  // loses (M = 1, 4096 x 14336, 16 MB of 117: 88.6 us to 89.6).
   static constexpr int64_t most_bytes = int64_t{16} << 20;
 
   const uint8_t* data = nullptr;

@@ -6,7 +6,8 @@
 
 namespace epilogue::cuda {
 
-struct RowDotArguments {
+// Of row_dot and row_mma.
+struct RowArguments {
   const void *x, *gate, *up;  // without a gate, `gate` is the weight
   EpilogueArguments epilogue;
   void* out;
@@ -59,7 +60,7 @@ __device__ __forceinline__ void load(uint4 (&w)[S::rows][S::unroll], const uint4
 }
 
 template <class S>
-__device__ __forceinline__ void accumulate(const RowDotArguments& a, const uint4 (&w)[S::rows][S::unroll],
+__device__ __forceinline__ void accumulate(const RowArguments& a, const uint4 (&w)[S::rows][S::unroll],
                                            int at, int end, float (&sum)[S::rows][S::tokens]) {
 #pragma unroll
   for (int i = 0; i < S::unroll; ++i) {
@@ -75,10 +76,12 @@ __device__ __forceinline__ void accumulate(const RowDotArguments& a, const uint4
   }
 }
 
+}  // namespace row_dot
+
 // `up` is not read when there is no gate.
 template <class S>
-__device__ __forceinline__ void write_output(const RowDotArguments& a, int token, int column, float gate,
-                                             float up) {
+__device__ __forceinline__ void write_row_output(const RowArguments& a, int token, int column, float gate,
+                                                 float up) {
   using T = typename S::T;
   if (token >= a.m || column >= a.n) return;
   const EpilogueArguments& e = a.epilogue;
@@ -93,10 +96,8 @@ __device__ __forceinline__ void write_output(const RowDotArguments& a, int token
   });
 }
 
-}  // namespace row_dot
-
 template <class S>
-__global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant__ RowDotArguments a) {
+__global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant__ RowArguments a) {
   __shared__ float partial[S::warps][S::rows][S::tokens];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = warp % S::parts;
   const int column = blockIdx.x * S::outputs + warp / S::parts, row_index = min(column, a.n - 1);
@@ -138,7 +139,7 @@ __global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant
 #pragma unroll
     for (int r = 0; r < S::rows; ++r) total[r] += partial[output * S::parts + p][r][token];
   }
-  row_dot::write_output<S>(a, token, out_column, total[0], total[1]);
+  write_row_output<S>(a, token, out_column, total[0], total[1]);
 }
 
 }  // namespace epilogue::cuda

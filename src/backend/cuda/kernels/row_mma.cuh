@@ -7,6 +7,7 @@
 // gate the rows are 8 of gate and the same 8 of up, whose sums for an output then lie in the same thread.
 #pragma once
 
+#include "backend/cuda/kernels/gemm_configs.h"
 #include "backend/cuda/kernels/gemm_epilogue.cuh"
 #include "backend/cuda/kernels/row_dot.cuh"
 
@@ -17,7 +18,7 @@ template <class Element, bool is_gated>
 struct RowMmaShape {
   using T = Element;
   static constexpr bool gated = is_gated;
-  static constexpr int warps = 8, threads = 32 * warps, tiles = 2;
+  static constexpr int warps = kRowMmaWarps, threads = 32 * warps, tiles = kRowMmaRows / 16;
   static constexpr int tile_outputs = gated ? 8 : 16, outputs = tiles * tile_outputs;
   static constexpr int unroll = 4;  // 16-byte loads in flight per lane and row, each of 32 values of K
 };
@@ -66,7 +67,7 @@ __device__ __forceinline__ void load(Weights<S>& w, const Rows (&rows)[S::tiles]
 }
 
 template <class S>
-__device__ __forceinline__ void accumulate(const RowDotArguments& a, const Weights<S>& w, int at, int end,
+__device__ __forceinline__ void accumulate(const RowArguments& a, const Weights<S>& w, int at, int end,
                                            float (&d)[S::tiles][4]) {
   using T = typename S::T;
   const int token = threadIdx.x % 32 / 4;
@@ -87,7 +88,7 @@ __device__ __forceinline__ void accumulate(const RowDotArguments& a, const Weigh
 }  // namespace row_mma
 
 template <class S>
-__global__ __launch_bounds__(S::threads, 2) void row_mma_gemm(const __grid_constant__ RowDotArguments a) {
+__global__ __launch_bounds__(S::threads, 2) void row_mma_gemm(const __grid_constant__ RowArguments a) {
   constexpr int pieces_of_sums = 2 * S::tiles;  // each a pair of accumulators: of rows that are 8 apart
   __shared__ float2 partial[S::warps][pieces_of_sums][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first_column = blockIdx.x * S::outputs;
@@ -134,8 +135,8 @@ __global__ __launch_bounds__(S::threads, 2) void row_mma_gemm(const __grid_const
     sum.x += v.x, sum.y += v.y;
   }
   const int token = lane % 4 * 2 + warp % 2, column = first_column + warp / 2 * S::tile_outputs + lane / 4;
-  row_dot::write_output<S>(a, token, column, sum.x, sum.y);
-  if constexpr (!S::gated) row_dot::write_output<S>(a, token, column + 8, sum.y, 0.f);
+  write_row_output<S>(a, token, column, sum.x, sum.y);
+  if constexpr (!S::gated) write_row_output<S>(a, token, column + 8, sum.y, 0.f);
 }
 
 }  // namespace epilogue::cuda
