@@ -93,8 +93,8 @@ class ShapeBench {
 
   // Candidates in turns, each for 20 ms or more: the card's clock follows the power drawn in the last tens of
   // milliseconds, so that only neighbours in time, on a card that stays busy, are comparable. A candidate is
-  // "GATED+DOWN", either may be left out; each is "ID/GROUP" of our tile kernels, "kID" of our skinny ones or
-  // "wID" of the swapped ones, with letters after it (o: loads weights before the kernel before has ended, l:
+  // "GATED+DOWN", either may be left out; each is "ID/GROUP" of our tile kernels, "kID" of our skinny ones, "wID"
+  // of the swapped ones, "dID" of row_dot or "mID" of row_mma, with letters after it (o: loads weights before the kernel before has ended, l:
   // only starts before that, s: gate and up stacked in one plain product), or "cN", cuBLAS's way N.
   void turns(double seconds, const std::vector<std::string>& names) {
     stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
@@ -267,6 +267,8 @@ class ShapeBench {
     int id = 0, group = 8;
     const cuda::GemmKernel kernel = text[0] == 'k'   ? cuda::GemmKernel::skinny
                                     : text[0] == 'w' ? cuda::GemmKernel::swap
+                                    : text[0] == 'd' ? cuda::GemmKernel::row_dot
+                                    : text[0] == 'm' ? cuda::GemmKernel::row_mma
                                                      : cuda::GemmKernel::tile;
     std::sscanf(text.c_str() + (kernel != cuda::GemmKernel::tile), "%d/%d", &id, &group);
     for (const auto& c : cuda::gated_gemm_configs())

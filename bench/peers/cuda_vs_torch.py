@@ -3,9 +3,10 @@
 
 usage: cuda_vs_torch.py --library build/release/lib/liblayer_replays.so [--shapes FILE] [--modes LIST] [--peers LIST] [--out FILE]
 Every time is the GPU's own: calls over layers and inputs that rotate past the L2 cache, captured in one CUDA graph (of
-eight calls or more where they are short, so that the start of a graph does not count), its replays timed by events. A large GEMM runs at the card's power limit, so what ran before decides how fast the next
-one is: the candidates take turns, in another order every round, and the median over the rounds is shown. `gemms` is
-F.linear over gate and up stacked, plus down, with no activation: G, the scale. `wall` is a call and its synchronisation.
+eight calls or more up to 512 rows, so that the start of a graph does not count), its replays timed by events. A large
+GEMM runs at the card's power limit, so what ran before decides how fast the next one is: the candidates take turns, in
+another order every round, and the median over the rounds is shown. `gemms` is F.linear over gate and up stacked, plus
+down, with no activation: G, the scale. `wall` is a call and its synchronisation.
 """
 import argparse
 import ctypes
