@@ -18,6 +18,7 @@
 #include "trace/links.h"
 #include "trace/placement.h"
 #include "trace/report.h"
+#include "trace/spread.h"
 #include "trace/steps.h"
 #include "trace/summary.h"
 
@@ -46,7 +47,7 @@ struct ModeResult {
   std::string trace_file;
   int64_t dropped = 0;
 
-  double median_us() const { return step_us[step_us.size() / 2]; }
+  double median_us() const { return trace::median_of(step_us); }
 };
 
 // "t.json.gz" for the only mode, "t.eager.json.gz" among several.

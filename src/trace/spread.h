@@ -9,13 +9,13 @@
 
 namespace epilogue::trace {
 
-// The upper one of two in the middle; 0 of none.
+// Halfway between the two in the middle where there are two; 0 of none.
 template <class Number>
 Number median_of(std::vector<Number> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  std::sort(values.begin(), values.end());
+  const Number low = values[(values.size() - 1) / 2], high = values[values.size() / 2];
+  return low + (high - low) / 2;
 }
 
 struct Spread {
