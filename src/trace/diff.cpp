@@ -40,7 +40,8 @@ DiffTotals totals_of(const Summary& summary) {
   DiffTotals totals{.file = summary.file,
                     .steps = summary.steps.size(),
                     .has_device = summary.ops.has_device,
-                    .problems = summary.problems};
+                    .problems = summary.problems,
+                    .damaged = summary.damaged};
   const auto spread = [&](int64_t Step::*member) {
     std::vector<int64_t> values;
     for (const Step& step : summary.steps) values.push_back(step.*member);

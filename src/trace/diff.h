@@ -53,6 +53,7 @@ struct DiffTotals {
   Spread wall_ns, device_ns, kernels;  // per step; device: busy time, of CPU kernels where there is no device
   std::optional<int64_t> memory_peak;  // allocated, of the device that held most
   std::vector<Problem> problems;
+  bool damaged = false;
   std::set<std::string> kernel_names;  // also of CPU kernels
 };
 

@@ -235,6 +235,13 @@ TEST(Diff, ATraceWithoutStepsSaysSo) {
   EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}), ElementsAre(HasSubstr("cannot be decided")));
 }
 
+TEST(Diff, ADamagedTracePassesNoCondition) {
+  Trace damaged = one_kernel_steps({5});
+  damaged.damaged = true;
+  EXPECT_THAT(failed_conditions(diff_traces(one_kernel_steps({5}), damaged), {"kernels-per-step"}),
+              ElementsAre(HasSubstr("cannot be decided")));
+}
+
 TEST(Diff, JsonHasTheKeysOfTheContract) {
   const Diff diff = diff_traces(real("mlp_eager"), real("mlp_compile"));
   const std::string json = diff_json(diff, {"x"});

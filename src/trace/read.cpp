@@ -79,7 +79,10 @@ class Reader {
     while (!ended_ && read_window()) {
     }
     if (ended_) read_tail();
-    if (!source_.damage().empty()) events_.count_problem(source_.damage());
+    if (!source_.damage().empty()) {
+      events_.count_problem(source_.damage());
+      trace_.damaged = true;
+    }
     events_.finish();
     order_events(trace_);
     count_broken_links(trace_);
@@ -188,6 +191,7 @@ class Reader {
     }
     if (start == text.size()) {
       events_.count_problem("file ends inside its events");
+      trace_.damaged = true;
       return window_.consume(text.size());
     }
     if (text[start] != '{') {
@@ -222,6 +226,7 @@ class Reader {
     if (end == kNone && !window_.at_end() && text.size() < kLargestEvent) return window_.fill();
     events_.count_problem(first_end == kNone ? "file ends inside an event"
                                              : "events that are no JSON (left out)");
+    trace_.damaged |= first_end == kNone;
     window_.consume(first_end == kNone ? text.size() : first_end);
   }
 

@@ -140,7 +140,8 @@ Summary summarise(const Trace& trace) {
                   .copies = copy_stats(trace),
                   .memory = memory_stats(trace),
                   .launch = launch_stats(trace, launches),
-                  .problems = trace.problems};
+                  .problems = trace.problems,
+                  .damaged = trace.damaged};
   for (const DeviceProperties& device : trace.devices) summary.devices.push_back(device.name);
   summary.ops = ops.get();
   return summary;

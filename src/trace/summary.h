@@ -54,6 +54,7 @@ struct Summary {
   std::vector<DeviceMemory> memory;
   LaunchStats launch;
   std::vector<Problem> problems;
+  bool damaged = false;
 };
 
 Summary summarise(const Trace& trace);

@@ -31,10 +31,11 @@ std::string steps_text(const Summary& summary, int rows) {
                                              regime_name(step.regime),
                                              step.reason()};
                                    });
-  return text + fmt::format("Median of {} steps: wall {}, device busy {}, {} kernels\n", summary.steps.size(),
-                            time_text(median_of(summary.steps, &Step::wall_ns)),
-                            time_text(median_of(summary.steps, &Step::device_busy_ns)),
-                            median_of(summary.steps, &Step::kernels));
+  const int64_t kernels = median_of(summary.steps, &Step::kernels);
+  return text + fmt::format("Median of {} steps: wall {}, device busy {}, {} kernel{}\n",
+                            summary.steps.size(), time_text(median_of(summary.steps, &Step::wall_ns)),
+                            time_text(median_of(summary.steps, &Step::device_busy_ns)), kernels,
+                            kernels == 1 ? "" : "s");
 }
 
 std::string kernels_text(const Summary& summary, int rows) {
@@ -109,6 +110,7 @@ std::string one_text(const Summary& summary, const SummaryText& options) {
   std::string text =
       fmt::format("{}: {} events, {} steps", summary.file, summary.events, summary.steps.size());
   if (!summary.devices.empty()) text += fmt::format(", {}", summary.devices.front());
+  if (summary.damaged) text += ", DAMAGED: what follows is of what is left, see Problems";
   text += fmt::format("\n{}", steps_text(summary, options.rows));
   const std::string by_time = summary.ops.has_device ? "device_time_total" : "self_cpu_time_total";
   text += "\nOps\n" + summary.ops.table({.sort_by = options.sort_by.empty() ? by_time : options.sort_by,
