@@ -33,8 +33,8 @@ class Program(unittest.TestCase):
     def json(self, *arguments, code=0, **environment):
         return json.loads(self.result(*arguments, "--format", "json", code=code, **environment))
 
-    def refused(self, *arguments, says):
-        done = run(*arguments)
+    def refused(self, *arguments, says, **environment):
+        done = run(*arguments, **environment)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertEqual(done.stdout, "")
         said = [line for line in done.stderr.splitlines() if "Sanitizer failed to allocate" not in line]
@@ -96,6 +96,7 @@ class Program(unittest.TestCase):
         self.assertIn("\n== gemm_bias: off\n", self.result("graph", "linear", "--passes", "--disable", "gemm_bias"))
         self.assertEqual(set(self.json("graph", "linear")), {"problem", "device", "dtype", "story"})
         self.refused("graph", "mlp", "--disable", "fusion", says="'fusion' is no pass: expected dead_code, ")
+        self.refused("profile", "mlp", "--batch", "1", "--seq", "1", "--mode", "compiled", says="'fusion' is no pass", EPILOGUE_DISABLE_PASSES="fusion")
 
     def test_cache_lists_and_clears(self):
         folder = self.path / "cache"
@@ -216,7 +217,8 @@ class Program(unittest.TestCase):
         shapes = self.path / "shapes"
         shapes.write_text("mlp m=4\nmlp m=8 dtype=i32\n")
         self.refused("bench", "mlp", "--shapes", shapes, says="shapes:2: expected dtype")
-        self.refused("fly", says="fly")
+        self.refused("fly", says="'fly' is not known: expected profile, ")
+        self.refused("profile", "mpl", says="'mpl' is not known: expected linear, ")
         self.refused(says="subcommand")
 
     def test_a_device_that_is_not_there_says_why(self):

@@ -97,8 +97,13 @@ std::optional<int> CommandLine::run(int argc, char** argv) try {
   // "A subcommand is required" would hide the one that was misspelt.
   const auto unread =
       dynamic_cast<const CLI::RequiredError*>(&error) ? app_->remaining(true) : std::vector<std::string>();
-  throw UsageError(
-      fmt::format("{}{}", error.what(), unread.empty() ? "" : fmt::format(", got '{}'", unread.front())));
+  if (unread.empty()) throw UsageError(error.what());
+  const CLI::App* command = app_.get();
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::vector<std::string> names;
+  for (const CLI::App* one : command->get_subcommands(nullptr)) names.push_back(one->get_name());
+  if (names.empty()) throw UsageError(fmt::format("{}, got '{}'", error.what(), unread.front()));
+  throw UsageError(fmt::format("'{}' is not known: expected {}", unread.front(), fmt::join(names, ", ")));
 }
 
 }  // namespace epilogue::cli

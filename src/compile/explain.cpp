@@ -41,10 +41,12 @@ std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
     }
   else
     text += "\n== after all passes\n" + to_text(graph);
-  if (what.code)
-    for (const graph::Node& node : graph.nodes)
-      if (node.program)
-        text += fmt::format("\n== {}\n{}", node.program->name, codegen::cuda_source(*node.program));
+  if (!what.code) return text;
+  const size_t before_code = text.size();
+  for (const graph::Node& node : graph.nodes)
+    if (node.program)
+      text += fmt::format("\n== {}\n{}", node.program->name, codegen::cuda_source(*node.program));
+  if (text.size() == before_code) text += "\n== code: none, no generated kernel is left in this graph\n";
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "compile/build_queue.h"
+#include "compile/pass.h"
 #include "profile/event.h"
 
 namespace epilogue {
@@ -220,6 +221,7 @@ std::string CompiledFunction::explain(std::span<const Tensor> inputs, ExplainOpt
 
 CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
                          CompileOptions options) {
+  compiler::check_pass_names(options);
   return CompiledFunction(std::make_shared<CompiledFunction::State>(std::move(function), std::move(options)));
 }
 

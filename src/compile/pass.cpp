@@ -42,18 +42,27 @@ void check_names(const std::vector<std::string>& names) {
              "compile: '{}' is no pass: expected {}", name, fmt::join(compile_passes(), ", "));
 }
 
+const std::vector<std::string>& disabled_by_environment() {
+  static const std::vector<std::string> names = split(env_text(EnvVar::disable_passes));
+  return names;
+}
+
 }  // namespace
 
 std::span<const Pass> all_passes() { return kPasses; }
 
 bool PassContext::enabled(const char* pass) const { return has(options.enable, pass); }
 
-PassesResult run_passes(graph::Graph& graph, const CompileOptions& options, bool keep_text) {
-  using Clock = std::chrono::steady_clock;
-  static const std::vector<std::string> disabled = split(env_text(EnvVar::disable_passes));
-  check_names(disabled);
+void check_pass_names(const CompileOptions& options) {
+  check_names(disabled_by_environment());
   check_names(options.disable);
   check_names(options.enable);
+}
+
+PassesResult run_passes(graph::Graph& graph, const CompileOptions& options, bool keep_text) {
+  using Clock = std::chrono::steady_clock;
+  check_pass_names(options);
+  const std::vector<std::string>& disabled = disabled_by_environment();
   PassContext context{.options = options, .notes = {}, .buffers = {}};
   PassesResult result;
   verify(graph, "capture");

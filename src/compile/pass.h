@@ -58,6 +58,9 @@ struct PassesResult {
   BufferPlan buffers;
 };
 
+// Throws Error when a name in options or in EPILOGUE_DISABLE_PASSES is no pass.
+void check_pass_names(const CompileOptions& options);
+
 // Throws Error when a pass leaves a graph that does not verify, or when a name in options is no pass.
 PassesResult run_passes(graph::Graph& graph, const CompileOptions& options, bool keep_text = false);
 
