@@ -63,7 +63,8 @@ def table(result):
              "|---" * (len(COLUMNS) + 2) + "|"]
     for row in result["rows"]:
         cells = [three_digits(us(row, name)) for name, _ in COLUMNS]
-        cells[-1] = f"**{cells[-1]}**"
+        least = three_digits(min(us(row, name) for name, _ in COLUMNS if name != "gemms"))  # G is no whole MLP
+        cells = [f"**{cell}**" if cell == least and name != "gemms" else cell for cell, (name, _) in zip(cells, COLUMNS)]
         lines.append(f"| {row['m']}, {row['dim']}, {row['hidden']} | " + " | ".join(cells)
                      + f" | {us(row, 'fused') / us(row, 'gemms'):.2f} |")
     return "\n".join(lines)
