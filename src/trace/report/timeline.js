@@ -8,9 +8,9 @@ class Timeline {
   constructor(model, theme) {
     Object.assign(this, {model, theme, selected: null, hovered: null, range: null, matches: null});
     this.canvas = find("lanes");
-    this.context = this.canvas.getContext("2d", {alpha: false});
+    this.context = this.canvas.getContext("2d");
     this.overview = find("overview");
-    this.overviewContext = this.overview.getContext("2d", {alpha: false});
+    this.overviewContext = this.overview.getContext("2d");
     this.scroller = find("scroller");
     this.overview.style.height = `${Math.min(96, 18 + 18 * model.traces.length)}px`;
     this.view = {from: model.first, to: model.last};
