@@ -153,21 +153,14 @@ class Tables {
   }
 }
 
-// Without the lowest and the highest tenth, as src/trace/spread.h has it: where two overlap, their difference is noise.
-function spreadOf(values) {
-  const sorted = values.toSorted((a, b) => a - b), cut = Math.floor(sorted.length / 10);
-  return {low: sorted[cut], high: sorted[sorted.length - 1 - cut]};
-}
-
 // One line a trace: what a step costs, and against the first trace what changed.
 function showStrip(model, tables) {
   const several = model.traces.length > 1;
   const lines = model.traces.map((trace, index) => {
     const steps = trace.summary.steps, of = key => median(steps.map(step => step[key]));
-    const walls = of => of.summary.steps.map(step => step.wall_us), base = index ? median(walls(model.traces[0])) : NaN;
-    const a = spreadOf(walls(model.traces[0])), b = spreadOf(walls(trace));
+    const base = index ? median(model.traces[0].summary.steps.map(step => step.wall_us)) : NaN;
     return {trace, steps: steps.length, wall: of("wall_us"), kernels: of("kernels"), busy: trace.hasDevice ? of("device_busy_us") : NaN, idle: trace.hasDevice ? of("device_idle_us") : NaN,
-            regime: steps.length ? steps[steps.length - 1].regime ?? "" : "", change: (of("wall_us") - base) / base, noise: a.low <= b.high && b.low <= a.high};
+            regime: steps.length ? steps[steps.length - 1].regime ?? "" : "", change: (of("wall_us") - base) / base};
   });
   const number = (value, show) => make("td", {}, Number.isFinite(value) ? show(value) : "–");
   const change = (value, noise) => {
@@ -177,7 +170,7 @@ function showStrip(model, tables) {
   };
   const columns = ["Step, median", "Kernels / step", "Device busy", "Device idle", "Steps", ...(several ? ["Step vs A"] : [])];
   const head = make("tr", {}, ...(several ? [make("th")] : []), make("th", {className: "text"}, "Trace"), ...columns.map(title => make("th", {}, title)), make("th", {className: "text"}, "Regime"), make("th", {className: "text wide"}, several ? "What changed against A" : ""));
-  const rows = lines.map(({trace, steps, wall, kernels, busy, idle, regime, change: delta, noise}, index) => {
+  const rows = lines.map(({trace, steps, wall, kernels, busy, idle, regime, change: delta}, index) => {
     const diff = index ? model.diffs[index - 1] : null;
     const problems = trace.summary.problems.map(p => `${p.what} (${p.count})`).join("; ");
     const said = diff ? diff.says.replace(/\bB\b/g, trace.letter) : several ? "the base of the comparison" : "";
@@ -185,7 +178,7 @@ function showStrip(model, tables) {
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
     const us_ = value => duration(value * 1e3);
     return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text", title: trace.summary.file}, trace.raw.name),
-                number(wall, us_), number(kernels, fixed), number(busy, us_), number(idle, us_), number(steps, fixed), ...(several ? [change(delta, noise)] : []), make("td", {className: "text"}, regime), note);
+                number(wall, us_), number(kernels, fixed), number(busy, us_), number(idle, us_), number(steps, fixed), ...(several ? [change(delta, diff?.steps_within_noise)] : []), make("td", {className: "text"}, regime), note);
   });
   find("traces").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
