@@ -17,11 +17,9 @@ constexpr int kMostDevices = 64;
 struct ThreadState {
   cudaStream_t stream = nullptr;  // null: the default stream
   Capture* capture = nullptr;
-  bool lets_next_begin = false;
-  std::pair<uintptr_t, uintptr_t> writes,
-      previous_writes;  // from, to: of launches that let the next one begin
-  // Of the launch before: the stream it let the next one begin on, if any.
-  bool previous_lets = false;
+  // From, to: what the launch in progress and the one before write, if they let the next one begin; else
+  // empty.
+  std::pair<uintptr_t, uintptr_t> writes, previous_writes;
   cudaStream_t previous_stream = nullptr;
 };
 thread_local std::array<ThreadState, kMostDevices> thread_state;
@@ -77,7 +75,8 @@ uint64_t CudaDevice::thread_allocations() { return allocations_of_thread; }
 
 bool CudaDevice::previous_lets_next_begin() const {
   const ThreadState& state = thread_state[static_cast<size_t>(index_)];
-  return state.previous_lets && state.previous_stream == state.stream && profile::recording_now() == 0;
+  return state.previous_writes.first < state.previous_writes.second &&
+         state.previous_stream == state.stream && profile::recording_now() == 0;
 }
 bool CudaDevice::previous_writes(const void* data, size_t bytes) const {
   const auto [from, to] = thread_state[static_cast<size_t>(index_)].previous_writes;
@@ -85,15 +84,12 @@ bool CudaDevice::previous_writes(const void* data, size_t bytes) const {
   return begin < to && from < begin + bytes;
 }
 void CudaDevice::let_next_begin(const void* writes, size_t bytes) {
-  ThreadState& state = thread_state[static_cast<size_t>(index_)];
   const auto from = reinterpret_cast<uintptr_t>(writes);
-  state.lets_next_begin = true;
-  state.writes = {from, from + bytes};
+  thread_state[static_cast<size_t>(index_)].writes = {from, from + bytes};
 }
 void CudaDevice::launch_is_over() {
   ThreadState& state = thread_state[static_cast<size_t>(index_)];
-  state.previous_lets = std::exchange(state.lets_next_begin, false);
-  state.previous_writes = state.writes;
+  state.previous_writes = std::exchange(state.writes, {});
   state.previous_stream = state.stream;
 }
 
