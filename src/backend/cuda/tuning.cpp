@@ -97,7 +97,6 @@ double Tuning::Way::median_us() const {
 void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<bool(size_t)>& run) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  if (over_) return;
   const detail::StorageRef flush = flush_for(device, bytes);
   const Events events;  // of this device
   while (!over_ && std::chrono::duration<double, std::milli>(Clock::now() - begin).count() < kBudgetMs) {
