@@ -202,7 +202,7 @@ class Program(unittest.TestCase):
 
     def test_bad_usage_is_one_line_and_exit_2(self):
         self.refused("profile", "mlp", "--act", "tanh", says="activation 'tanh' is not known")
-        self.refused("profile", "mlp", "--dtype", "int8", says="dtype 'int8' is not known")
+        self.refused("profile", "mlp", "--dtype", "int8", says="dtype 'int8' is not known here: expected f32, bf16, f16, f64\n")
         self.refused("profile", "mlp", "--mode", "quick", says="mode 'quick'")
         self.refused("profile", "mlp", "--batch", "0", says="sizes must be")
         self.refused("profile", "mlp", "--batch", "many", says="batch")
@@ -216,7 +216,7 @@ class Program(unittest.TestCase):
         self.refused("bench", "mlp", "--threads", "-3", says="threads")
         shapes = self.path / "shapes"
         shapes.write_text("mlp m=4\nmlp m=8 dtype=i32\n")
-        self.refused("bench", "mlp", "--shapes", shapes, says="shapes:2: expected dtype")
+        self.refused("bench", "mlp", "--shapes", shapes, says="shapes:2: dtype 'i32' is not known here: expected f32, bf16, f16, f64\n")
         self.refused("fly", says="'fly' is not known: expected profile, ")
         self.refused("profile", "mpl", says="'mpl' is not known: expected linear, ")
         self.refused(says="subcommand")
@@ -247,6 +247,7 @@ class Program(unittest.TestCase):
     def test_help_shows_examples(self):
         for command in (["profile", "mlp"], ["bench", "mlp"], ["verify"]):
             self.assertIn("Example", self.result(*command, "--help"))
+        self.assertIn("f32, bf16, f16, f64\n", self.result("profile", "mlp", "--help"))
 
     def test_memory_that_cannot_be_had_is_an_error_with_numbers(self):
         self.refused("profile", "linear", "--batch", str(2**31), "--in-dim", str(2**20), says="out of memory")

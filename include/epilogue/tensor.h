@@ -16,8 +16,10 @@ namespace epilogue {
 enum class DType : uint8_t { f32, bf16, f16, f64, i32, i64 };
 
 size_t dtype_size(DType dtype);
-const char* dtype_name(DType dtype);             // "f32", "bf16", ...
-DType dtype_from_name(const std::string& name);  // throws Error that lists the names
+const char* dtype_name(DType dtype);                      // "f32", "bf16", ...
+DType dtype_from_name(const std::string& name);           // throws Error that lists the names
+DType floating_dtype_from_name(const std::string& name);  // likewise, of those that a layer computes in
+std::string floating_dtype_names();                       // "f32, bf16, f16, f64"
 bool dtype_is_floating(DType dtype);
 
 enum class DeviceType : uint8_t { cpu, cuda };

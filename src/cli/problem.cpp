@@ -13,8 +13,6 @@ namespace epilogue::cli {
 namespace {
 
 void check_problem(const Problem& problem) {
-  EP_CHECK(dtype_is_floating(problem.dtype), "expected dtype f32, bf16, f16 or f64, got {}",
-           dtype_name(problem.dtype));
   for (const int64_t size : {problem.batch, problem.seq, problem.dim, problem.hidden})
     EP_CHECK(size >= 1 && size <= int64_t{1} << 31, "sizes must be between 1 and 2^31, got {}", size);
 }
@@ -48,7 +46,7 @@ void set_field(Problem& problem, const std::string& key, const std::string& valu
   else if (key == "act")
     problem.act = act_from_name(value);
   else if (key == "dtype")
-    problem.dtype = dtype_from_name(value);
+    problem.dtype = floating_dtype_from_name(value);
   else if (key == "gate")
     problem.gated = number(value) != 0;
   else if (key == "bias")
@@ -129,14 +127,14 @@ ProblemOptions::ProblemOptions(Command command, ProblemKind kind) : problem_(def
     command.add_option("--out-dim", problem_.hidden, "columns of the result").show_default();
     command.add_flag("--no-bias", no_bias_, "without bias");
   }
-  command.add_option("--dtype", dtype_, "f32, bf16 or f16").show_default();
+  command.add_option("--dtype", dtype_, floating_dtype_names().c_str()).show_default();
   command.add_option("--device", device_, "cpu or cuda[:N]").show_default();
 }
 
 Problem ProblemOptions::finish() const {
   Problem problem = problem_;
   problem.act = act_from_name(act_);
-  problem.dtype = dtype_from_name(dtype_);
+  problem.dtype = floating_dtype_from_name(dtype_);
   problem.device = device_from_name(device_);
   problem.gated = !no_gate_;
   problem.bias = problem.kind == ProblemKind::mlp ? bias_ : !no_bias_;

@@ -25,16 +25,31 @@ constexpr std::array<DTypeRow, 6> kRows{{
 
 const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
+std::string names(bool floating_alone) {
+  std::string names;
+  for (const DTypeRow& r : kRows)
+    if (r.floating || !floating_alone) names += (names.empty() ? "" : ", ") + std::string(r.name);
+  return names;
+}
+
 }  // namespace
 
 size_t dtype_size(DType dtype) { return row(dtype).size; }
 const char* dtype_name(DType dtype) { return row(dtype).name; }
 bool dtype_is_floating(DType dtype) { return row(dtype).floating; }
 
+std::string floating_dtype_names() { return names(true); }
+
 DType dtype_from_name(const std::string& name) {
   for (const DTypeRow& r : kRows)
     if (name == r.name) return r.dtype;
-  fail("dtype '{}' is not known: expected f32, bf16, f16, f64, i32 or i64", name);
+  fail("dtype '{}' is not known: expected {}", name, names(false));
+}
+
+DType floating_dtype_from_name(const std::string& name) {
+  for (const DTypeRow& r : kRows)
+    if (name == r.name && r.floating) return r.dtype;
+  fail("dtype '{}' is not known here: expected {}", name, floating_dtype_names());
 }
 
 std::string device_name(Device device) {
