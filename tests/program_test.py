@@ -204,22 +204,34 @@ class Program(unittest.TestCase):
         self.refused("profile", "mlp", "--act", "tanh", says="activation 'tanh' is not known")
         self.refused("profile", "mlp", "--dtype", "int8", says="dtype 'int8' is not known here: expected f32, bf16, f16, f64\n")
         self.refused("profile", "mlp", "--mode", "quick", says="mode 'quick'")
-        self.refused("profile", "mlp", "--batch", "0", says="sizes must be")
-        self.refused("profile", "mlp", "--batch", "many", says="batch")
-        self.refused("profile", "mlp", "--active", "0", says="--active")
         self.refused("profile", "linear", "--nonsense", says="nonsense")
         self.refused("profile", "linear", "--sort", "beauty", says="beauty")
         self.refused("profile", "linear", "--trace", self.path / "none" / "t.json", says="t.json")
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
         self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
         self.refused("bench", "mlp", "--format", "xml", says="format")
-        self.refused("bench", "mlp", "--threads", "-3", says="threads")
         shapes = self.path / "shapes"
         shapes.write_text("mlp m=4\nmlp m=8 dtype=i32\n")
         self.refused("bench", "mlp", "--shapes", shapes, says="shapes:2: dtype 'i32' is not known here: expected f32, bf16, f16, f64\n")
         self.refused("fly", says="'fly' is not known: expected profile, ")
         self.refused("profile", "mpl", says="'mpl' is not known: expected linear, ")
         self.refused(says="subcommand")
+
+    def test_a_number_out_of_range_is_refused_by_its_options_name(self):
+        for command, option, value, expected in (
+                ("profile mlp", "--batch", "-1", "1 to 2147483648"), ("profile mlp", "--hidden", "0", "1 to 2147483648"),
+                ("profile linear", "--in-dim", "4294967296", "1 to 2147483648"), ("bench mlp", "--seq", "many", "1 to 2147483648"),
+                ("profile mlp", "--wait", "-1", "at least 0"), ("profile mlp", "--warmup", "-1", "at least 0"),
+                ("profile mlp", "--active", "0", "at least 1"), ("profile mlp", "--repeat", "0", "at least 1"),
+                ("profile linear", "--rows", "-2", "at least -1"), ("bench linear", "--threads", "-3", "at least 1"),
+                ("bench linear", "--min-time", "-1", "at least 0"), ("bench linear", "--min-time", "nan", "at least 0"),
+                ("kernels test a/b@1", "--min-time", "-1", "at least 0"), ("kernels test a/b@1", "--dim", "0", "at least 1"),
+                ("trace summary t.json", "--rows", "-2", "at least -1"), ("trace gaps t.json", "--rows", "-2", "at least -1"),
+                ("trace diff a.json b.json", "--rows", "-2", "at least -1"), ("trace open t.json", "--timeout", "0", "at least 1")):
+            self.refused(*command.split(), option, value, says=f"epilogue: {option}: expected {expected}, got {value}; see")
+        shapes = self.path / "shapes"
+        shapes.write_text("mlp m=4\nmlp m=8 dim=-3\n")
+        self.refused("bench", "mlp", "--shapes", shapes, says="shapes:2: dim: expected 1 to 2147483648, got -3")
 
     def test_a_device_that_is_not_there_says_why(self):
         self.refused("profile", "linear", "--device", "tpu", says="device 'tpu' is not known")

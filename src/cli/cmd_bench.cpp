@@ -156,8 +156,10 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
   auto options = std::make_shared<Options>();
   command.add_option("--modes", options->modes, "modes, with commas, or all").show_default();
   command.add_option("--shapes", options->shapes, "a file with one problem a line, see bench/shapes");
-  command.add_option("--min-time", options->min_time, "seconds to measure each row for").show_default();
-  command.add_option("--threads", options->threads, "CPU threads; default: all").positive();
+  command.add_option("--min-time", options->min_time, "seconds to measure each row for")
+      .at_least(0)
+      .show_default();
+  command.add_option("--threads", options->threads, "CPU threads; default: all").at_least(1);
   command
       .add_option(
           "--clock", options->clock,

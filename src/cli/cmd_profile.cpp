@@ -199,9 +199,6 @@ void write_report_of(const std::vector<ModeResult>& results, const std::string& 
 }
 
 void run(const Problem& problem, const Options& options) {
-  const Schedule& s = options.schedule;
-  EP_CHECK(s.wait >= 0 && s.warmup >= 0 && s.active >= 1 && s.repeat >= 1,
-           "the schedule needs --active and --repeat of at least 1 and no negative number");
   if (options.threads > 0) set_thread_count(options.threads);
   std::string named = options.compile ? "compiled" : options.mode;
   if (!options.kernels.empty() && !options.mode_given && !options.compile) named = "tuned";
@@ -231,10 +228,13 @@ void add_profile_of(Command parent, const char* name, const char* what, ProblemK
           .add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
           .show_default();
   command.add_flag("--compile", options->compile, "the same as --mode compiled");
-  command.add_option("--wait", options->schedule.wait, "steps to pass over").show_default();
-  command.add_option("--warmup", options->schedule.warmup, "steps to record and throw away").show_default();
-  command.add_option("--active", options->schedule.active, "steps to record").show_default();
+  command.add_option("--wait", options->schedule.wait, "steps to pass over").at_least(0).show_default();
+  command.add_option("--warmup", options->schedule.warmup, "steps to record and throw away")
+      .at_least(0)
+      .show_default();
+  command.add_option("--active", options->schedule.active, "steps to record").at_least(1).show_default();
   command.add_option("--repeat", options->schedule.repeat, "how often; the last window is shown")
+      .at_least(1)
       .show_default();
   command.add_flag("--record-shapes", options->record_shapes, "keep the shapes of each op's inputs");
   command.add_flag("--profile-memory", options->profile_memory, "keep allocations and frees");
@@ -242,8 +242,8 @@ void add_profile_of(Command parent, const char* name, const char* what, ProblemK
   command.add_option("--trace", options->trace, "write the trace: FILE.json or FILE.json.gz");
   command.add_option("--report", options->report, "write a page that shows the trace: FILE.html");
   command.add_option("--sort", options->sort, "the table's order: PyTorch's keys").show_default();
-  command.add_option("--rows", options->rows, "rows of the table").show_default();
-  command.add_option("--threads", options->threads, "CPU threads; default: all").positive();
+  command.add_option("--rows", options->rows, "rows of the table; -1: all").at_least(-1).show_default();
+  command.add_option("--threads", options->threads, "CPU threads; default: all").at_least(1);
   add_format_option(command, options->format);
   command.footer(fmt::format(
       "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));

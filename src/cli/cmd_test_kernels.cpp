@@ -144,12 +144,14 @@ void add_kernels_test(Command kernels, int& exit_code) {
   command.add_option("NAME", options->name, "NAME@VERSION").required();
   command.add_option("--golden", options->golden, "golden files (.safetensors) to compare with as well");
   command.add_option("--device", options->device, "cpu or cuda[:N]").show_default();
-  command.add_option("--rows", options->rows, "rows of x when timed").positive().show_default();
-  command.add_option("--dim", options->dim, "width of the model when timed").positive().show_default();
+  command.add_option("--rows", options->rows, "rows of x when timed").at_least(1).show_default();
+  command.add_option("--dim", options->dim, "width of the model when timed").at_least(1).show_default();
   command.add_option("--hidden", options->hidden, "width of the hidden layer when timed")
-      .positive()
+      .at_least(1)
       .show_default();
-  command.add_option("--min-time", options->min_time, "seconds to measure each for").show_default();
+  command.add_option("--min-time", options->min_time, "seconds to measure each for")
+      .at_least(0)
+      .show_default();
   add_format_option(command, options->format);
   command.footer(
       "A result passes when it is off by at most twice what eager is off by in that dtype, plus 1e-6.");

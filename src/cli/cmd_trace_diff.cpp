@@ -37,7 +37,7 @@ void add_trace_diff(Command trace, int& exit_code) {
   command.add_option("A", options->a, "the trace before, .json or .json.gz").required();
   command.add_option("B", options->b, "the trace after").required();
   add_format_option(command, options->format);
-  command.add_option("--rows", options->text.rows, "rows per table; -1: all").show_default();
+  command.add_option("--rows", options->text.rows, "rows per table; -1: all").at_least(-1).show_default();
   command.add_option("--fail-on", options->fail_on, "a condition to exit 1 on; may be repeated")
       .one_value_each();
   command.footer(std::string(trace::fail_on_help()) +

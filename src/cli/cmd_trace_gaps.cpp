@@ -42,7 +42,7 @@ void add_trace_gaps(Command trace, int&) {
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "traces, .json or .json.gz; - is standard input").required();
   add_format_option(command, options->format);
-  command.add_option("--rows", options->rows, "longest gaps to show; -1: all").show_default();
+  command.add_option("--rows", options->rows, "longest gaps to show; -1: all").at_least(-1).show_default();
   command.footer(
       "Examples:\n"
       "  epilogue trace gaps run.json.gz\n"

@@ -19,7 +19,7 @@ void add_trace_open(Command trace, int& exit_code) {
       trace.add_subcommand("open", "serve one trace to the Perfetto UI, from this machine alone");
   open.add_option("FILE", arguments->file, "the trace, .json or .json.gz").required();
   open.add_option("--timeout", arguments->seconds, "seconds to wait for the browser")
-      .positive()
+      .at_least(1)
       .show_default();
   open.callback([arguments, &exit_code] {
     trace::TraceServer server(arguments->file, {.timeout = std::chrono::seconds(arguments->seconds)});

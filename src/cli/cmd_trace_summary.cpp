@@ -37,7 +37,7 @@ void add_trace_summary(Command trace, int&) {
   command.add_option(
       "--sort", options->text.sort_by,
       "order of the op table, PyTorch's keys: cpu_time_total, self_cuda_time_total, count, ...");
-  command.add_option("--rows", options->text.rows, "rows per table; -1: all").show_default();
+  command.add_option("--rows", options->text.rows, "rows per table; -1: all").at_least(-1).show_default();
   command.footer(
       "Examples:\n"
       "  epilogue trace summary run.json.gz\n"

@@ -13,15 +13,23 @@ const Option& Option::required(bool value) const {
   return *this;
 }
 
-const Option& Option::positive() const {
-  // CLI11's own names the range up to the largest double, in 309 digits.
-  option_->check(CLI::Validator(
-      [](const std::string& text) {
-        double value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && value > 0;
-        return good ? std::string() : fmt::format("{} is no positive number", text);
-      },
-      "POSITIVE"));
+const Option& Option::at_least(int64_t least) const {
+  return checked(least, INT64_MAX, fmt::format("at least {}", least));
+}
+
+const Option& Option::within(int64_t least, int64_t most) const {
+  return checked(least, most, fmt::format("{} to {}", least, most));
+}
+
+// CLI11's own checks name a range up to the largest double, in 309 digits.
+const Option& Option::checked(int64_t least, int64_t most, const std::string& expected) const {
+  const auto refusal = [=](const std::string& text) {
+    double value = 0;
+    const bool good = CLI::detail::lexical_cast(text, value) && value >= static_cast<double>(least) &&
+                      value <= static_cast<double>(most);
+    return good ? std::string() : fmt::format("expected {}, got {}", expected, text);
+  };
+  option_->check(CLI::Validator(refusal, ""));
   return *this;
 }
 

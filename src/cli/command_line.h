@@ -24,7 +24,8 @@ class Option {
   explicit Option(CLI::Option& option) : option_(&option) {}
 
   const Option& required(bool value = true) const;
-  const Option& positive() const;
+  const Option& at_least(int64_t least) const;              // of a number
+  const Option& within(int64_t least, int64_t most) const;  // of a number, both included
   const Option& one_of(std::initializer_list<const char*> values) const;
   const Option& show_default() const;                       // in the help: the value the variable has now
   const Option& one_value_each() const;                     // of a list: --name A --name B, not --name A B
@@ -32,6 +33,8 @@ class Option {
   bool given() const;
 
  private:
+  const Option& checked(int64_t least, int64_t most, const std::string& expected) const;
+
   CLI::Option* option_;
 };
 

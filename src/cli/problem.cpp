@@ -12,16 +12,13 @@
 namespace epilogue::cli {
 namespace {
 
-void check_problem(const Problem& problem) {
-  for (const int64_t size : {problem.batch, problem.seq, problem.dim, problem.hidden})
-    EP_CHECK(size >= 1 && size <= int64_t{1} << 31, "sizes must be between 1 and 2^31, got {}", size);
-}
+constexpr int64_t kMostSize = int64_t{1} << 31;
 
-int64_t number(const std::string& text) {
+int64_t number(const std::string& key, const std::string& text, int64_t least, int64_t most) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  EP_CHECK(error == std::errc{} && end == text.data() + text.size(), "expected a whole number, got '{}'",
-           text);
+  EP_CHECK(error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most,
+           "{}: expected {} to {}, got {}", key, least, most, text);
   return value;
 }
 
@@ -32,25 +29,27 @@ ProblemKind kind_from_name(const std::string& name) {
 }
 
 void set_field(Problem& problem, const std::string& key, const std::string& value) {
+  const auto size = [&] { return number(key, value, 1, kMostSize); };
+  const auto flag = [&] { return number(key, value, 0, 1) != 0; };
   if (key == "m") {
-    problem.batch = number(value);
+    problem.batch = size();
     problem.seq = 1;
   } else if (key == "batch")
-    problem.batch = number(value);
+    problem.batch = size();
   else if (key == "seq")
-    problem.seq = number(value);
+    problem.seq = size();
   else if (key == "dim" || key == "in")
-    problem.dim = number(value);
+    problem.dim = size();
   else if (key == "hidden" || key == "out")
-    problem.hidden = number(value);
+    problem.hidden = size();
   else if (key == "act")
     problem.act = act_from_name(value);
   else if (key == "dtype")
     problem.dtype = floating_dtype_from_name(value);
   else if (key == "gate")
-    problem.gated = number(value) != 0;
+    problem.gated = flag();
   else if (key == "bias")
-    problem.bias = number(value) != 0;
+    problem.bias = flag();
   else
     fail("'{}' is not known: expected m, batch, seq, dim (in), hidden (out), act, dtype, gate or bias", key);
 }
@@ -68,7 +67,6 @@ std::optional<Problem> read_shape(const std::string& line, const Problem& otherw
     EP_CHECK(equals != std::string::npos, "expected name=value, got '{}'", word);
     set_field(problem, word.substr(0, equals), word.substr(equals + 1));
   }
-  check_problem(problem);
   return problem;
 }
 
@@ -113,18 +111,21 @@ Problem default_problem(ProblemKind kind) {
 }
 
 ProblemOptions::ProblemOptions(Command command, ProblemKind kind) : problem_(default_problem(kind)) {
+  const auto add_size = [&](const char* name, int64_t& size, const char* what) {
+    command.add_option(name, size, what).within(1, kMostSize).show_default();
+  };
   if (kind == ProblemKind::mlp) {
-    command.add_option("--batch", problem_.batch, "sequences").show_default();
-    command.add_option("--seq", problem_.seq, "tokens in a sequence").show_default();
-    command.add_option("--dim", problem_.dim, "width of the model").show_default();
-    command.add_option("--hidden", problem_.hidden, "width of the hidden layer").show_default();
+    add_size("--batch", problem_.batch, "sequences");
+    add_size("--seq", problem_.seq, "tokens in a sequence");
+    add_size("--dim", problem_.dim, "width of the model");
+    add_size("--hidden", problem_.hidden, "width of the hidden layer");
     command.add_option("--act", act_, "gelu_tanh, gelu, silu, relu or none").show_default();
     command.add_flag("--no-gate", no_gate_, "fc2(act(fc1(x))) instead of down(act(gate(x)) * up(x))");
     command.add_flag("--bias", bias_, "with biases");
   } else {
-    command.add_option("--batch", problem_.batch, "rows of x").show_default();
-    command.add_option("--in-dim", problem_.dim, "columns of x").show_default();
-    command.add_option("--out-dim", problem_.hidden, "columns of the result").show_default();
+    add_size("--batch", problem_.batch, "rows of x");
+    add_size("--in-dim", problem_.dim, "columns of x");
+    add_size("--out-dim", problem_.hidden, "columns of the result");
     command.add_flag("--no-bias", no_bias_, "without bias");
   }
   command.add_option("--dtype", dtype_, floating_dtype_names().c_str()).show_default();
@@ -138,7 +139,6 @@ Problem ProblemOptions::finish() const {
   problem.device = device_from_name(device_);
   problem.gated = !no_gate_;
   problem.bias = problem.kind == ProblemKind::mlp ? bias_ : !no_bias_;
-  check_problem(problem);
   return problem;
 }
 

@@ -36,7 +36,7 @@ struct Problem {
 class ProblemOptions {
  public:
   ProblemOptions(Command command, ProblemKind kind);
-  Problem finish() const;  // throws Error on a bad name or size
+  Problem finish() const;  // throws Error on a bad name
 
  private:
   Problem problem_;
