@@ -207,6 +207,8 @@ class Program(unittest.TestCase):
         self.refused("profile", "linear", "--nonsense", says="nonsense")
         self.refused("profile", "linear", "--sort", "beauty", says="beauty")
         self.refused("profile", "linear", "--trace", self.path / "none" / "t.json", says="t.json")
+        self.refused("profile", "linear", "--trace", self.path, says=f"{self.path}: is a directory, expected a file\n")
+        self.refused("profile", "linear", "--report", self.path, says=f"{self.path} cannot be written: is a directory, ")
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
         self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
         self.refused("bench", "mlp", "--format", "xml", says="format")

@@ -26,7 +26,7 @@ class FileDescriptor {
 };
 
 // A file beside `path` that takes its place on commit() and is gone otherwise. All but the destructor throw
-// Error.
+// Error, to which the caller adds the path.
 class ReplacementFile {
  public:
   explicit ReplacementFile(const std::string& path);

@@ -67,5 +67,10 @@ TEST_F(ReplacementFileTest, CannotBeMadeWhereThereIsNoFolder) {
   EXPECT_THROW(ReplacementFile(folder_ + "/none/file"), Error);
 }
 
+TEST_F(ReplacementFileTest, DoesNotTakeThePlaceOfAFolder) {
+  EXPECT_THROW(ReplacementFile{folder_}, Error);
+  EXPECT_EQ(files(), 1u);
+}
+
 }  // namespace
 }  // namespace epilogue

@@ -163,7 +163,7 @@ TEST_F(Safetensors, FullDiskKeepsTheOldFileAndLeavesNoOther) {
   const std::string error = error_of([&] { save_safetensors(path("a"), {{"x", ones({5000})}}); });
   setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
-  EXPECT_THAT(error, StartsWith(path("a") + ": cannot write "));
+  EXPECT_THAT(error, StartsWith(path("a") + ": cannot write: "));
   EXPECT_THAT(error, HasSubstr("File too large"));
   EXPECT_EQ(bytes_of(path("a")), before);
   EXPECT_EQ(files_in_folder(), 1u);
@@ -190,7 +190,7 @@ TEST_F(Safetensors, ErrorsNameTheFile) {
   std::ofstream(path("empty")).close();
   EXPECT_EQ(loading(path("empty")), path("empty") + ": the file has 0 bytes; expected at least 8");
   EXPECT_THAT(error_of([&] { save_safetensors(path("no/folder"), {}); }),
-              StartsWith(path("no/folder") + ": cannot create"));
+              StartsWith(path("no/folder") + ": cannot create: "));
 }
 
 }  // namespace
