@@ -101,6 +101,15 @@ class TraceProgram(unittest.TestCase):
         self.assertIn("is a directory", self.result("trace", "expect", self.path, real("mlp_eager"), code=2))
         self.result("trace", "expect", self.rules("[[rule]]\nno_copy = true\n"), code=2)
 
+    def test_a_trace_in_the_place_of_the_rules_is_told(self):
+        rules = self.rules("[[rule]]\nkernels_per_step = 5\n")
+        for text in ('{"traceEvents": []}', "[]", "\n[\n  {}]"):
+            plain = self.path / "plain.json"
+            plain.write_text(text)
+            self.assertEqual(self.result("trace", "expect", plain, rules, code=2),
+                             f"epilogue: {plain}: is a trace, expected a rules file, which comes before the traces\n")
+        self.assertIn("is a trace, expected a rules file", self.result("trace", "expect", real("mlp_eager"), rules, code=2))
+
     def test_written_rules_pass_on_their_trace(self):
         rules = self.path / "proposed.toml"
         for file in (real("mlp_fp32_gelu"), self.ours()):

@@ -155,6 +155,17 @@ class Parser {
   const std::string& file_;
 };
 
+// A trace is gzip, a JSON object or an array of them, and no TOML begins like these.
+bool begins_as_trace(std::string_view text) {
+  constexpr const char* kSpace = " \n\r\t";
+  if (text.starts_with("\x1f\x8b")) return true;
+  size_t at = text.find_first_not_of(kSpace);
+  if (at != text.npos && text[at] == '{') return true;
+  if (at == text.npos || text[at] != '[') return false;
+  at = text.find_first_not_of(kSpace, at + 1);
+  return at != text.npos && (text[at] == '{' || text[at] == ']');
+}
+
 }  // namespace
 
 const char* rule_key(RuleKind kind) {
@@ -185,6 +196,8 @@ std::vector<Rule> read_rules(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EP_CHECK(in.good() || (in.eof() && !in.bad()), "{}: cannot be read", path);
+  EP_CHECK(!begins_as_trace(text), "{}: is a trace, expected a rules file, which comes before the traces",
+           path);
   return parse_rules(text, path);
 }
 
