@@ -233,6 +233,7 @@ TEST(Diff, ATraceWithoutStepsSaysSo) {
   const Diff diff = diff_traces(Trace{}, one_kernel_steps({5}));
   EXPECT_THAT(diff_sentence(diff), StartsWith("A marks no steps"));
   EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}), ElementsAre(HasSubstr("cannot be decided")));
+  EXPECT_THAT(diff_sentence(diff_traces(Trace{}, Trace{})), StartsWith("Neither trace marks steps"));
 }
 
 TEST(Diff, ADamagedTracePassesNoCondition) {

@@ -155,8 +155,10 @@ std::string file_text(char which, const DiffTotals& totals) {
 
 std::string diff_sentence(const Diff& diff) {
   if (diff.a.steps == 0 || diff.b.steps == 0) {
-    const char* which = diff.a.steps ? "B marks" : diff.b.steps ? "A marks" : "Neither trace marks";
-    return fmt::format("{} no steps (ProfilerStep#N), so the whole trace counts as one{}.", which,
+    const char* which = diff.a.steps   ? "B marks no steps"
+                        : diff.b.steps ? "A marks no steps"
+                                       : "Neither trace marks steps";
+    return fmt::format("{} (ProfilerStep#N), so the whole trace counts as one{}.", which,
                        diff.empty() ? "; nothing changed" : kernel_changes(diff));
   }
   if (diff.empty() && diff.a.wall_ns.median == diff.b.wall_ns.median)
