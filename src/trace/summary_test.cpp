@@ -113,6 +113,12 @@ TEST(Summary, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(parser.parse(two)["files"].get_array().size(), 2u);
 }
 
+TEST(Summary, ATraceWithoutEventsSaysSo) {
+  Trace empty;
+  empty.source = "empty.json";
+  EXPECT_EQ(summary_text({summarise(empty)}), "empty.json: the trace holds no events.\n");
+}
+
 TEST(Summary, SeveralFilesStandSideBySide) {
   const std::string text = summary_text({summarise(real("mlp_eager")), summarise(real("mlp_compile"))});
   EXPECT_THAT(text, HasSubstr("mlp_eager.json.gz         mlp_compile.json.gz"));

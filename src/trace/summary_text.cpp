@@ -107,14 +107,17 @@ std::string problems_text(const Summary& summary) {
 }
 
 std::string one_text(const Summary& summary, const SummaryText& options) {
+  if (summary.events == 0 && summary.problems.empty())
+    return fmt::format("{}: the trace holds no events.\n", summary.file);
   std::string text =
       fmt::format("{}: {} events, {} steps", summary.file, summary.events, summary.steps.size());
   if (!summary.devices.empty()) text += fmt::format(", {}", summary.devices.front());
   if (summary.damaged) text += ", DAMAGED: what follows is of what is left, see Problems";
   text += fmt::format("\n{}", steps_text(summary, options.rows));
   const std::string by_time = summary.ops.has_device ? "device_time_total" : "self_cpu_time_total";
-  text += "\nOps\n" + summary.ops.table({.sort_by = options.sort_by.empty() ? by_time : options.sort_by,
-                                         .rows = options.rows});
+  if (!summary.ops.rows.empty())
+    text += "\nOps\n" + summary.ops.table({.sort_by = options.sort_by.empty() ? by_time : options.sort_by,
+                                           .rows = options.rows});
   text += kernels_text(summary, options.rows) + copies_text(summary, options.rows) + memory_text(summary);
   if (const LaunchStats& launch = summary.launch; launch.launches > 0)
     text += fmt::format(
