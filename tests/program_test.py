@@ -145,6 +145,9 @@ class Program(unittest.TestCase):
         text = self.result("profile", "linear", "--record-shapes")
         for word in ("Self CPU %", "CPU total", "# of Calls", "ep::addmm", "1 kernel per step", "panel_gemm_"):
             self.assertIn(word, text)
+        self.assertNotIn("more row", text)
+        self.assertIn("\n... and 3 more rows (--rows)\n", self.result("profile", "linear", "--rows", 2))
+        self.assertNotIn("more row", self.result("profile", "linear", "--rows", -1))
 
     def test_bench_keys_hold_and_shapes_files_are_read(self):
         shapes = self.path / "shapes"

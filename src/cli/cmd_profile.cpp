@@ -17,6 +17,7 @@
 #include "epilogue/profiler.h"
 #include "trace/links.h"
 #include "trace/placement.h"
+#include "trace/print.h"
 #include "trace/report.h"
 #include "trace/spread.h"
 #include "trace/steps.h"
@@ -161,7 +162,7 @@ std::string describe(const Problem& problem, const ModeResult& r, const Options&
   TableOptions table{.sort_by = options.sort,
                      .rows = options.rows,
                      .peak_gflops = on_cpu ? cpu::peak_gflops(problem.dtype) : 0};
-  std::string text = r.averages.table(table);
+  std::string text = r.averages.table(table) + trace::rows_left_out(r.averages.rows.size(), options.rows);
   text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
                       r.kernels_per_step == 1 ? "" : "s");
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);

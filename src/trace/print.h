@@ -28,6 +28,13 @@ inline std::string problems_json(const std::vector<Problem>& problems) {
   });
 }
 
+// The line below a table of which at most `limit` rows are shown (negative: all); "" when none is left out.
+inline std::string rows_left_out(size_t rows, int limit) {
+  if (limit < 0 || rows <= static_cast<size_t>(limit)) return "";
+  const size_t left_out = rows - static_cast<size_t>(limit);
+  return fmt::format("... and {} more row{} (--rows)\n", left_out, left_out == 1 ? "" : "s");
+}
+
 // A titled table of at most `limit` rows (negative: all), and how many were left out; nothing without rows.
 template <class Rows, class Cells>
 std::string limited_table(const std::string& title, TextTable table, const Rows& rows, int limit,
@@ -39,9 +46,7 @@ std::string limited_table(const std::string& title, TextTable table, const Rows&
     table.add_row(cells(row));
     ++shown;
   }
-  std::string text = fmt::format("\n{}\n{}", title, table.to_string());
-  if (shown < rows.size()) text += fmt::format("... and {} more\n", rows.size() - shown);
-  return text;
+  return fmt::format("\n{}\n{}{}", title, table.to_string(), rows_left_out(rows.size(), limit));
 }
 
 }  // namespace epilogue::trace

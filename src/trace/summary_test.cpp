@@ -16,6 +16,7 @@ namespace epilogue::trace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 Event event(EventKind kind, StringId name, int64_t start_us, int64_t duration_us, uint32_t track = 0) {
   Event e;
@@ -111,6 +112,15 @@ TEST(Summary, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(int64_t(root["steps"].at(0)["kernels"]), 5);
   const std::string two = summary_json({summarise(real("mlp_eager")), summarise(real("mlp_liger"))});
   EXPECT_EQ(parser.parse(two)["files"].get_array().size(), 2u);
+}
+
+TEST(Summary, TablesSayHowManyRowsTheyLeaveOut) {
+  const Summary summary = summarise(real("mlp_eager"));
+  ASSERT_EQ(summary.steps.size(), 3u);
+  const std::string text = summary_text({summary}, {.rows = 2});
+  EXPECT_THAT(text, HasSubstr("... and 1 more row (--rows)\n"));
+  EXPECT_THAT(text, HasSubstr(fmt::format("... and {} more rows (--rows)\n", summary.ops.rows.size() - 2)));
+  EXPECT_THAT(summary_text({summary}, {.rows = -1}), Not(HasSubstr(" more row")));
 }
 
 TEST(Summary, ATraceWithoutEventsSaysSo) {

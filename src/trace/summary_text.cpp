@@ -116,8 +116,10 @@ std::string one_text(const Summary& summary, const SummaryText& options) {
   text += fmt::format("\n{}", steps_text(summary, options.rows));
   const std::string by_time = summary.ops.has_device ? "device_time_total" : "self_cpu_time_total";
   if (!summary.ops.rows.empty())
-    text += "\nOps\n" + summary.ops.table({.sort_by = options.sort_by.empty() ? by_time : options.sort_by,
-                                           .rows = options.rows});
+    text += "\nOps\n" +
+            summary.ops.table(
+                {.sort_by = options.sort_by.empty() ? by_time : options.sort_by, .rows = options.rows}) +
+            rows_left_out(summary.ops.rows.size(), options.rows);
   text += kernels_text(summary, options.rows) + copies_text(summary, options.rows) + memory_text(summary);
   if (const LaunchStats& launch = summary.launch; launch.launches > 0)
     text += fmt::format(
