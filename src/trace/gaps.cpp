@@ -38,11 +38,27 @@ class GapFinder {
     return gaps;
   }
 
-  std::vector<Gap> find_explained(int most) const {
-    std::vector<Gap> gaps = find();
+  // The first `most` of them, explained.
+  std::vector<Gap> explained(std::vector<Gap> gaps, int most) const {
     if (most >= 0 && gaps.size() > static_cast<size_t>(most)) gaps.resize(static_cast<size_t>(most));
     for (Gap& gap : gaps) explain(gap);
     return gaps;
+  }
+
+  FirstWait first_wait() const {
+    const std::vector<Step> steps = find_steps(trace_, launches_);
+    FirstWait wait{.of_device = has_device_};
+    if (steps.empty()) return wait;
+    StepSearch search(steps);
+    uint32_t last = kNoEvent;  // the step whose first kernel was seen last
+    for (const Event& event : trace_.events) {
+      if (has_device_ ? !is_device_work(event.kind) : event.kind != EventKind::cpu_kernel) continue;
+      const uint32_t step = has_device_ ? 0 : search.at(event.start_ns);
+      if (step == kNoEvent || step == last) continue;
+      last = step;
+      wait.longest_ns = std::max(wait.longest_ns, event.start_ns - steps[step].start_ns);
+    }
+    return wait;
   }
 
  private:
@@ -162,22 +178,37 @@ std::string name_of(const Trace& trace, uint32_t event) {
 
 double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
+std::string first_wait_text(const FirstWait& wait) {
+  if (wait.longest_ns < 0) return "";
+  return fmt::format("Not among the gaps: {}{} from {}.\n", wait.of_device ? "" : "at most ",
+                     time_text(wait.longest_ns),
+                     wait.of_device ? "the first step's start to the device's first work"
+                                    : "a step's start to its first kernel");
+}
+
 }  // namespace
 
-std::vector<Gap> find_gaps(const Trace& trace, int most) { return GapFinder(trace).find_explained(most); }
+std::vector<Gap> find_gaps(const Trace& trace, int most) {
+  const GapFinder finder(trace);
+  return finder.explained(finder.find(), most);
+}
+
+FirstWait find_first_wait(const Trace& trace) { return GapFinder(trace).first_wait(); }
 
 std::vector<Gap> find_unexplained_gaps(const Trace& trace) { return GapFinder(trace).find(); }
 
 std::string gaps_text(const Trace& trace, int rows) {
-  const std::vector<Gap> gaps = find_gaps(trace, rows);
-  if (gaps.empty()) return fmt::format("{}: no gaps\n", trace.source);
+  const GapFinder finder(trace);
+  const std::vector<Gap> all = finder.find();
+  const std::string first_wait = first_wait_text(finder.first_wait());
+  if (all.empty()) return fmt::format("{}: no gaps\n{}", trace.source, first_wait);
   TextTable table({{"Idle"},
                    {"At"},
                    {"Where", false},
                    {"Ended by", false},
                    {"Launched by", false},
                    {"Host meanwhile", false}});
-  for (const Gap& gap : gaps) {
+  for (const Gap& gap : finder.explained(all, rows)) {
     const std::string host = gap.host == kNoEvent ? "nothing recorded"
                                                   : fmt::format("{} ({:.0f}%)", name_of(trace, gap.host),
                                                                 100 * us(gap.host_ns) / us(gap.duration_ns));
@@ -186,7 +217,8 @@ std::string gaps_text(const Trace& trace, int rows) {
                    full_track_name(trace.tracks[gap.track]), short_name(name_of(trace, gap.ended_by)),
                    name_of(trace, gap.launched_by), host});
   }
-  return fmt::format("{}\n{}", trace.source, table.to_string());
+  return fmt::format("{}\n{}{}{}", trace.source, table.to_string(), rows_left_out(all.size(), rows),
+                     first_wait);
 }
 
 std::string gaps_json(const Trace& trace, int rows) {
@@ -200,7 +232,9 @@ std::string gaps_json(const Trace& trace, int rows) {
         json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
     separator = ",\n  ";
   }
-  return fmt::format("{}],\n\"problems\":{}}}", text, problems_json(trace.problems));
+  const int64_t wait = find_first_wait(trace).longest_ns;
+  return fmt::format("{}],\n\"first_wait_us\":{},\n\"problems\":{}}}", text,
+                     wait < 0 ? "null" : us_json(wait), problems_json(trace.problems));
 }
 
 }  // namespace epilogue::trace

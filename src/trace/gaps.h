@@ -22,12 +22,20 @@ struct Gap {
   int64_t host_ns = 0;  // how much of the gap that was
 };
 
+// What is no gap, since nothing ran before it: from a step's start to its first CPU kernel, the longest of
+// the steps; with a device from the first step's start to the device's first work.
+struct FirstWait {
+  int64_t longest_ns = -1;  // -1: no step, or nothing ran
+  bool of_device = false;
+};
+FirstWait find_first_wait(const Trace& trace);
+
 // Longest first, at most `most` of them; negative: all.
 std::vector<Gap> find_gaps(const Trace& trace, int most);
 // All of them, longest first, without launched_by and host: telling these costs a search for each gap.
 std::vector<Gap> find_unexplained_gaps(const Trace& trace);
 
 std::string gaps_text(const Trace& trace, int rows);
-std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}],"problems"}
+std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}],"first_wait_us","problems"}
 
 }  // namespace epilogue::trace

@@ -15,6 +15,7 @@
 namespace epilogue::trace {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -145,6 +146,17 @@ TEST(Steps, BusyIsTheUnionOverStreamsOfWhatTheStepLaunched) {
   EXPECT_EQ(step.device_busy_ns, 25000);
   EXPECT_EQ(step.device_idle_ns, 75000);
   EXPECT_EQ(step.kernels, 3);
+}
+
+TEST(Steps, ADeviceBusyForLongerThanTheStepIsExplained) {
+  const std::string why = "Busy for more than 100%: the device still ran";
+  Synthetic synthetic;
+  synthetic.kernel(10, 20, 80);
+  order_events(synthetic.trace);
+  EXPECT_THAT(summary_text({summarise(synthetic.trace)}), Not(HasSubstr(why)));
+  synthetic.kernel(50, 100, 50);
+  order_events(synthetic.trace);
+  EXPECT_THAT(summary_text({summarise(synthetic.trace)}), HasSubstr(why));
 }
 
 TEST(Steps, RegimeSaysWhatBoundTheStep) {
@@ -278,6 +290,26 @@ TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
   ASSERT_EQ(gaps.size(), 1u);
   EXPECT_EQ(gaps[0].duration_ns, 25000);
   EXPECT_EQ(cpu.trace.name(cpu.trace.events[gaps[0].host]), "ProfilerStep#1");
+}
+
+TEST(Gaps, TheWaitForTheFirstKernelIsToldApart) {
+  Synthetic cpu;
+  EXPECT_EQ(find_first_wait(cpu.trace).longest_ns, -1);
+  cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
+  for (const int64_t start : {10, 220})
+    cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
+  order_events(cpu.trace);
+  EXPECT_THAT(
+      gaps_text(cpu.trace, -1),
+      EndsWith(": no gaps\nNot among the gaps: at most 20.000us from a step's start to its first kernel.\n"));
+  Synthetic device;
+  device.kernel(10, 30, 10);
+  device.kernel(20, 50, 10);
+  order_events(device.trace);
+  EXPECT_THAT(
+      gaps_text(device.trace, -1),
+      EndsWith("\nNot among the gaps: 30.000us from the first step's start to the device's first work.\n"));
+  EXPECT_THAT(gaps_json(device.trace, -1), HasSubstr("\"first_wait_us\":30.000"));
 }
 
 TEST(Gaps, OfARealTraceNameTheKernelAndItsOp) {

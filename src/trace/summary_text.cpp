@@ -32,10 +32,15 @@ std::string steps_text(const Summary& summary, int rows) {
                                              step.reason()};
                                    });
   const int64_t kernels = median_of(summary.steps, &Step::kernels);
-  return text + fmt::format("Median of {} steps: wall {}, device busy {}, {} kernel{}\n",
-                            summary.steps.size(), time_text(median_of(summary.steps, &Step::wall_ns)),
-                            time_text(median_of(summary.steps, &Step::device_busy_ns)), kernels,
-                            kernels == 1 ? "" : "s");
+  text += fmt::format("Median of {} steps: wall {}, device busy {}, {} kernel{}\n", summary.steps.size(),
+                      time_text(median_of(summary.steps, &Step::wall_ns)),
+                      time_text(median_of(summary.steps, &Step::device_busy_ns)), kernels,
+                      kernels == 1 ? "" : "s");
+  const auto runs_on = [](const Step& step) { return step.device_busy_ns > step.wall_ns; };
+  if (std::ranges::any_of(summary.steps, runs_on))
+    text +=
+        "Busy for more than 100%: the device still ran what a step had launched when that step was over.\n";
+  return text;
 }
 
 std::string kernels_text(const Summary& summary, int rows) {
