@@ -209,6 +209,8 @@ class Packages(unittest.TestCase):
         variants = self.json("kernels", "explain", "epilogue/geglu")["variants"]
         self.assertEqual([row["taken"] for row in variants].count(True), 1)
         self.assertTrue(all(row["reason"] for row in variants))
+        self.assertEqual([row["verdict"] == "taken" for row in variants], [row["taken"] for row in variants])
+        self.assertRegex(self.result("kernels", "explain", GEGLU), "scalar +passed over +linux-x86_64-cpu-avx.* is better here")
         self.environment["EPILOGUE_ISA"] = "scalar"
         taken = [row["variant"] for row in self.json("kernels", "explain", GEGLU)["variants"] if row["taken"]]
         self.assertEqual(taken, ["linux-x86_64-cpu-scalar"])

@@ -177,13 +177,13 @@ void explain(const Options& options) {
   for (const Installed& installed : chosen(cache, options.names)) {
     const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
     for (const package::Choice& choice : resolve(known.manifest, machine)) {
-      const char* word = choice.taken ? "taken" : "refused";
-      table.add_row(
-          {installed.reference.to_string(), known.manifest.build, choice.variant->name, word, choice.reason});
+      const char* verdict = package::verdict_name(choice.verdict);
+      table.add_row({installed.reference.to_string(), known.manifest.build, choice.variant->name, verdict,
+                     choice.reason});
       rows.push_back(fmt::format(
-          R"({{"package":"{}","build":"{}","device":"{}","variant":"{}","taken":{},"reason":{}}})",
+          R"({{"package":"{}","build":"{}","device":"{}","variant":"{}","taken":{},"verdict":"{}","reason":{}}})",
           installed.reference.to_string(), known.manifest.build, device_name(machine.device),
-          choice.variant->name, choice.taken, json_quote(choice.reason)));
+          choice.variant->name, choice.taken(), verdict, json_quote(choice.reason)));
     }
   }
   fmt::print("{}", options.json() ? rows_json("variants", rows) : table.to_string());
@@ -222,8 +222,8 @@ void add_kernels(Command app, int& exit_code) {
               [&exit_code](const Options& options) { exit_code = verify(options); });
   add_command(kernels, "lock", "pin packages in kernels.lock", "NAME[@VERSION]; default: all", false, lock);
   add_command(kernels, "remove", "remove packages from the cache", "NAME@VERSION", true, remove);
-  add_command(kernels, "explain", "every variant, and why it is taken or refused here", "NAME[@VERSION]",
-              true, explain);
+  add_command(kernels, "explain", "every variant, and why it is taken, passed over or refused here",
+              "NAME[@VERSION]", true, explain);
   add_kernels_test(kernels, exit_code);
   add_kernels_pack(kernels);
 }

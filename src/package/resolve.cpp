@@ -76,12 +76,18 @@ int64_t rank(const Variant& variant, const Machine& machine) {
 }
 
 std::string merit(const Variant& variant, const Machine& machine) {
-  if (variant.backend == "cpu") return fmt::format("{} is the best that this processor allows", variant.isa);
-  return fmt::format("code for {} on a device of {}, CUDA {}", nearest_arch(variant, machine.capability),
-                     machine.capability, variant.cuda);
+  if (variant.backend == "cpu")
+    return fmt::format("{} is the highest of the package that this processor (or EPILOGUE_ISA) allows",
+                       variant.isa);
+  return fmt::format("its code for {}, built with CUDA {}, is the nearest to this device's {}",
+                     nearest_arch(variant, machine.capability), variant.cuda, machine.capability);
 }
 
 }  // namespace
+
+const char* verdict_name(Verdict verdict) {
+  return verdict == Verdict::taken ? "taken" : verdict == Verdict::refused ? "refused" : "passed over";
+}
 
 Machine this_machine(Device device) {
   utsname name{};
@@ -104,15 +110,16 @@ std::vector<Choice> resolve(const Manifest& manifest, const Machine& machine) {
   Choice* best = nullptr;
   choices.reserve(manifest.variants.size());
   for (const Variant& variant : manifest.variants) {
-    choices.push_back({&variant, false, refusal(variant, machine)});
-    if (choices.back().reason.empty() && (!best || rank(variant, machine) > rank(*best->variant, machine)))
-      best = &choices.back();
+    std::string reason = refusal(variant, machine);
+    const bool fits = reason.empty();
+    choices.push_back({&variant, fits ? Verdict::passed_over : Verdict::refused, std::move(reason)});
+    if (fits && (!best || rank(variant, machine) > rank(*best->variant, machine))) best = &choices.back();
   }
   if (!best) return choices;
   for (Choice& choice : choices)
-    if (choice.reason.empty() && &choice != best)
-      choice.reason = fmt::format("it fits, but {} is better here", best->variant->name);
-  best->taken = true;
+    if (choice.verdict == Verdict::passed_over)
+      choice.reason = fmt::format("{} is better here", best->variant->name);
+  best->verdict = Verdict::taken;
   best->reason = merit(*best->variant, machine);
   return choices;
 }
@@ -120,7 +127,7 @@ std::vector<Choice> resolve(const Manifest& manifest, const Machine& machine) {
 const Variant& choose_variant(const Manifest& manifest, const Machine& machine) {
   std::vector<std::string> reasons;
   for (const Choice& choice : resolve(manifest, machine)) {
-    if (choice.taken) return *choice.variant;
+    if (choice.taken()) return *choice.variant;
     reasons.push_back(choice.variant->name + ": " + choice.reason);
   }
   fail("kernel package {}: no variant for {} on this machine; {}", manifest.reference.to_string(),

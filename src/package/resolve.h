@@ -21,10 +21,14 @@ struct Machine {
 
 Machine this_machine(Device device);  // throws Error when the device is not there
 
+enum class Verdict : uint8_t { taken, passed_over, refused };  // passed over: it fits, but another is better
+const char* verdict_name(Verdict verdict);                     // "passed over"
+
 struct Choice {
   const Variant* variant;
-  bool taken = false;
-  std::string reason;  // why it was taken or refused, one clause
+  Verdict verdict;
+  std::string reason;  // one clause, to be read after the verdict and "because"
+  bool taken() const { return verdict == Verdict::taken; }
 };
 
 // Every variant in the manifest's order, at most one of them taken: of those that fit, the one that says most

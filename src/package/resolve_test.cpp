@@ -45,16 +45,19 @@ TEST(PackageResolve, TheHighestInstructionSetThatFitsIsTaken) {
   const Manifest m = with({cpu("low", "scalar"), cpu("fits", "avx2"), cpu("high", "avx512")});
   const auto choices = resolve(m, kCpuMachine);
   ASSERT_EQ(choices.size(), 3u);
-  EXPECT_FALSE(choices[0].taken);
-  EXPECT_THAT(choices[0].reason, HasSubstr("fits is better"));
-  EXPECT_TRUE(choices[1].taken);
-  EXPECT_FALSE(choices[2].taken);
+  EXPECT_EQ(choices[0].verdict, Verdict::passed_over);
+  EXPECT_EQ(choices[0].reason, "fits is better here");
+  EXPECT_EQ(choices[1].verdict, Verdict::taken);
+  EXPECT_THAT(choices[1].reason, HasSubstr("avx2 is the highest"));
+  EXPECT_EQ(choices[2].verdict, Verdict::refused);
   EXPECT_THAT(choices[2].reason, HasSubstr("needs avx512"));
 }
 
 TEST(PackageResolve, MachineCodeRunsOnItsOwnMajorFromItsMinorOn) {
   const Manifest m = with({cuda("ampere", 13, {80}), cuda("later", 13, {92}), cuda("hopper", 12, {80, 90})});
   EXPECT_EQ(choose_variant(m, kHopper).name, "hopper");
+  EXPECT_EQ(resolve(m, kHopper)[2].reason,
+            "its code for 90, built with CUDA 12, is the nearest to this device's 90");
   EXPECT_THAT(resolve(m, kHopper)[1].reason, HasSubstr("it has code for 92, the device is 90"));
   Machine ada = kHopper;
   ada.capability = 89;
