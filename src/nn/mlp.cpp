@@ -90,7 +90,8 @@ Tensor Mlp::forward(const Tensor& x) const {
   const auto run = [this](const Tensor& in) { return fc2.forward(activation(fc1.forward(in), act)); };
   if (mode != Mode::compiled) return run(x);
   return compiled_(x, static_cast<int>(act), [&] {
-    return compile(std::function<Tensor(const Tensor&)>(run), {.name = "ep::mlp", .watch = places(fc1, fc2)});
+    return compile(std::function<Tensor(const Tensor&)>(run),
+                   {.name = "ep::compiled_mlp", .watch = places(fc1, fc2)});
   });
 }
 
@@ -138,7 +139,7 @@ Tensor GatedMlp::forward(const Tensor& x) const {
   const intptr_t key = reinterpret_cast<intptr_t>(act_mul_kernel) + static_cast<intptr_t>(act);
   return compiled_(x, key, [&] {
     return compile(std::function<Tensor(const Tensor&)>(run),
-                   {.name = "ep::gated_mlp", .watch = places(gate_proj, up_proj, down_proj)});
+                   {.name = "ep::compiled_gated_mlp", .watch = places(gate_proj, up_proj, down_proj)});
   });
 }
 
