@@ -73,6 +73,19 @@ class Program(unittest.TestCase):
                 around = ["ep::compiled_gated_mlp"] if mode == "compiled" else []
                 self.assertEqual([e["name"] for e in events if e.get("cat") == "cpu_op"], [*around, "ep::gated_mlp"] * 3)
 
+    def test_a_fused_mlp_that_no_fused_kernel_takes_says_so(self):
+        small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
+        f64 = "fused runs without a kernel of its own: gated_panels: its products are computed in f32"
+        self.assertIn(f"\n{f64}\n", self.result("profile", "mlp", *small, "--mode", "fused", "--dtype", "f64"))
+        self.assertEqual(self.profile("mlp", *small, "--mode", "fused", "--dtype", "f64")["modes"][0]["note"], f64)
+        bench = ("bench", "mlp", *small, "--dtype", "f64", "--min-time", 0)
+        self.assertEqual(self.result(*bench).count(f"\n{f64}\n"), 1)
+        self.assertEqual([row["note"] for row in self.json(*bench)["rows"]], [None, None, None, f64])
+        self.assertIn("own: gated_panels: weights are not to be packed\n",
+                      self.result("profile", "mlp", *small, "--mode", "fused", EPILOGUE_PACK_WEIGHTS="0"))
+        self.assertIn("own: there is no gate\n", self.result("profile", "mlp", *small, "--mode", "fused", "--no-gate"))
+        self.assertIsNone(self.profile("mlp", *small, "--mode", "fused", "--dtype", "f16")["modes"][0]["note"])
+
     def test_compiled_mlp_has_no_kernel_for_the_activation_alone(self):
         small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
         for dtype in ("f32", "bf16", "f16"):

@@ -96,6 +96,8 @@ class GatedMlp {
   // What mode `compiled` runs: its statistics, wait_ready(), explain(). Empty before its first call.
   CompiledFunction compiled() const { return compiled_.function(); }
 
+  GatedWeights weights() const;  // the parameters as gated_mlp() takes them
+
   Linear gate_proj, up_proj, down_proj;
   Act act;
   Mode mode;  // may be set at any time between calls

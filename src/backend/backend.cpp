@@ -42,13 +42,22 @@ const Implementation* Backend::first_that_accepts(const KernelCall& call) const 
   return nullptr;
 }
 
+std::vector<std::string> Backend::refusals(const KernelCall& call) const {
+  std::vector<std::string> found;
+  for (const Implementation& implementation : implementations()) {
+    if (!serves(implementation, call)) continue;
+    const char* reason = implementation.refuse(call);
+    if (!reason) return {};
+    found.push_back(fmt::format("{}: {}", implementation.name, reason));
+  }
+  return found;
+}
+
 const Implementation& Backend::find(const KernelCall& call) const {
   if (const Implementation* found = first_that_accepts(call)) return *found;
-  std::string refusals;
-  for (const Implementation& implementation : implementations())
-    if (serves(implementation, call))
-      refusals += fmt::format("; {}: {}", implementation.name, implementation.refuse(call));
-  fail("no implementation takes {}{}", describe(call), refusals);
+  std::vector<std::string> told = refusals(call);
+  told.insert(told.begin(), describe(call));
+  fail("no implementation takes {}", fmt::join(told, "; "));
 }
 
 // An op's event of its own tells in the trace, on any device, for whom the kernel below it runs.

@@ -114,6 +114,8 @@ class Backend {
   // Attrs::implementation is launch's affair.
   const Implementation& find(const KernelCall& call) const;
   bool takes(const KernelCall& call) const { return first_that_accepts(call) != nullptr; }
+  // Why none accepts: "NAME: REASON" of each that serves the op; empty where one does.
+  std::vector<std::string> refusals(const KernelCall& call) const;
   // THE choke point: every kernel of every mode runs through here, and its event is emitted by run().
   void launch(const KernelCall& call);
 

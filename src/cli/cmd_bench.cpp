@@ -27,6 +27,7 @@ struct Row {
   double of_ceiling = 0;
   int kernels = 0;
   std::string implementation;  // the kernels, in the order they first ran
+  std::string note;            // mode_note
 
   double gflops() const { return problem.flops() / timing.median_us / 1e3; }
 };
@@ -64,6 +65,7 @@ Row bench(const Problem& problem, nn::Mode mode, double min_time, TimedBy clock)
   }
   row.of_ceiling = row.gflops() / ceiling_gflops(problem);
   see_kernels(workload, row);
+  row.note = mode_note(workload, mode);
   return row;
 }
 
@@ -77,11 +79,11 @@ std::string device_json(const Row& r) {
 std::string row_json(const Row& r) {
   return fmt::format(
       R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
-      R"("min_us":{:.3f},"p95_us":{:.3f},{}"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},"kernels":{},"implementation":{}}})",
+      R"("min_us":{:.3f},"p95_us":{:.3f},{}"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},"kernels":{},"implementation":{},"note":{}}})",
       kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
       dtype_name(r.problem.dtype), device_name(r.problem.device), nn::mode_name(r.mode), r.timing.median_us,
       r.timing.min_us, r.timing.p95_us, device_json(r), r.timing.calls, r.gflops(), r.of_ceiling, r.kernels,
-      json_quote(r.implementation));
+      json_quote(r.implementation), r.note.empty() ? "null" : json_quote(r.note));
 }
 
 std::string ceilings_json(const Problem& problem) {
@@ -141,7 +143,11 @@ std::string to_table(const std::vector<Row>& rows) {
     cells.push_back(r.implementation);
     table.add_row(cells);
   }
-  return table.to_string() + ceilings_text(rows.front().problem);
+  std::string text = table.to_string() + ceilings_text(rows.front().problem);
+  std::set<std::string_view> told;
+  for (const Row& r : rows)
+    if (!r.note.empty() && told.insert(r.note).second) text += r.note + "\n";
+  return text;
 }
 
 struct Options {

@@ -46,6 +46,7 @@ struct ModeResult {
   MemoryStats memory;
   std::string memory_summary;
   std::string trace_file;
+  std::string note;  // mode_note
   int64_t dropped = 0;
 
   double median_us() const { return trace::median_of(step_us); }
@@ -132,6 +133,7 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   result.averages = profiler.key_averages(options.group_by_shape);
   result.memory = memory_stats(problem.device);
   result.memory_summary = memory_summary(problem.device);
+  result.note = mode_note(workload, mode);
   if (!result.trace_file.empty()) profiler.export_chrome_trace(result.trace_file);
   return result;
 }
@@ -147,10 +149,11 @@ std::string to_json(const Problem& problem, const std::vector<ModeResult>& resul
   for (const ModeResult& r : results)
     modes.push_back(fmt::format(
         R"({{"mode":"{}","kernels_per_step":{},"step_us":{{"median":{:.3f},"min":{:.3f},"max":{:.3f}}},"ops":{},)"
-        R"("memory":{{"peak_allocated":{},"peak_reserved":{}}},"trace":{},"dropped":{}}})",
+        R"("memory":{{"peak_allocated":{},"peak_reserved":{}}},"trace":{},"dropped":{},"note":{}}})",
         nn::mode_name(r.mode), r.kernels_per_step, r.median_us(), r.step_us.front(), r.step_us.back(),
         ops_json(r.averages), r.memory.peak_allocated, r.memory.peak_reserved,
-        r.trace_file.empty() ? "null" : json_quote(r.trace_file), r.dropped));
+        r.trace_file.empty() ? "null" : json_quote(r.trace_file), r.dropped,
+        r.note.empty() ? "null" : json_quote(r.note)));
   return fmt::format(R"({{"device":"{}","dtype":"{}","problem":{},"modes":[{}]}})"
                      "\n",
                      device_name(problem.device), dtype_name(problem.dtype), problem.to_json(),
@@ -166,6 +169,7 @@ std::string describe(const Problem& problem, const ModeResult& r, const Options&
   text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
                       r.kernels_per_step == 1 ? "" : "s");
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
+  if (!r.note.empty()) text += r.note + "\n";
   if (options.profile_memory) text += "\n" + r.memory_summary;
   return text;
 }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "op/dispatch.h"
 
 namespace epilogue::cli {
 namespace {
@@ -72,7 +73,8 @@ std::optional<Problem> read_shape(const std::string& line, const Problem& otherw
 
 template <class Layer>
 Workload workload_of(std::shared_ptr<Layer> layer, const Tensor& x) {
-  return {[layer](const Tensor& in) { return layer->forward(in); }, x, [layer] { return layer->compiled(); }};
+  return {[layer](const Tensor& in) { return layer->forward(in); }, x, [layer] { return layer->compiled(); },
+          [] { return "there is no gate"; }};
 }
 
 }  // namespace
@@ -170,7 +172,9 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
     if (!problem.gated) return workload_of(std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp), x);
     auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
     use_kernels(*layer, kernels);
-    return workload_of(layer, x);
+    Workload workload = workload_of(layer, x);
+    workload.why_not_fused = [layer, x] { return why_not_joined(x, layer->weights(), layer->act); };
+    return workload;
   }
   const Tensor x = randn({problem.batch, problem.dim}, 42, options);
   const nn::Linear layer(problem.dim, problem.hidden, {.bias = problem.bias, .tensor = options, .seed = 1});
@@ -181,14 +185,20 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
       return layer.bias.defined() ? add(product, layer.bias) : product;
     };
   const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
-  if (mode != nn::Mode::compiled) return {forward, x, [compiled] { return compiled; }};
-  return {[compiled](const Tensor& in) { return compiled(in); }, x, [compiled] { return compiled; }};
+  if (mode == nn::Mode::compiled) forward = [compiled](const Tensor& in) { return compiled(in); };
+  return {forward, x, [compiled] { return compiled; }, nullptr};
 }
 
 void wait_until_compiled(const Workload& workload, nn::Mode mode) {
   if (mode != nn::Mode::compiled) return;
   workload.forward(workload.x);
   workload.compiled().wait_ready();
+}
+
+std::string mode_note(const Workload& workload, nn::Mode mode) {
+  if (mode != nn::Mode::fused || !workload.why_not_fused) return "";
+  const std::string why = workload.why_not_fused();
+  return why.empty() ? "" : fmt::format("fused runs without a kernel of its own: {}", why);
 }
 
 std::vector<nn::Mode> modes_from_list(const std::string& list) {

@@ -57,12 +57,18 @@ struct Workload {
   std::function<Tensor(const Tensor&)> forward;
   Tensor x;
   std::function<CompiledFunction()> compiled;  // what mode `compiled` runs, once it was called
+  // Of an MLP: why no kernel of mode `fused` takes it; "" where one does.
+  std::function<std::string()> why_not_fused;
 };
 // `kernels` are for the layers of an MLP with a gate.
 Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels = {});
 
 // What is measured in mode `compiled` is the compiled function, not the calls before it was built.
 void wait_until_compiled(const Workload& workload, nn::Mode mode);
+
+// What a mode does where its own kernels do not run, and why: "fused runs without a kernel of its own: ...".
+// "" where they run. To be asked after wait_until_compiled.
+std::string mode_note(const Workload& workload, nn::Mode mode);
 
 // "eager,tuned" in that order, or "all".
 std::vector<nn::Mode> modes_from_list(const std::string& list);

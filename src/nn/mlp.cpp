@@ -112,15 +112,7 @@ Tensor GatedMlp::forward(const Tensor& x) const {
   EP_CHECK(mode != Mode::fused || !act_mul_kernel,
            "GatedMlp: a kernel package's act-mul kernel has no place in mode fused; use tuned, or "
            "restore_kernels()");
-  if (mode == Mode::fused)
-    return gated_mlp(x,
-                     {.gate = gate_proj.weight,
-                      .up = up_proj.weight,
-                      .down = down_proj.weight,
-                      .gate_bias = gate_proj.bias,
-                      .up_bias = up_proj.bias,
-                      .down_bias = down_proj.bias},
-                     act);
+  if (mode == Mode::fused) return gated_mlp(x, weights(), act);
   const auto run = [this](const Tensor& in) {
     // On a CPU up comes to stand where gate was, while the caches still have it (eager, f32, 1024 rows of
     // 768/3072: 49.1 ms to 46.9). On a GPU the second product begins under the first.
@@ -141,6 +133,15 @@ Tensor GatedMlp::forward(const Tensor& x) const {
     return compile(std::function<Tensor(const Tensor&)>(run),
                    {.name = "ep::compiled_gated_mlp", .watch = places(gate_proj, up_proj, down_proj)});
   });
+}
+
+GatedWeights GatedMlp::weights() const {
+  return {.gate = gate_proj.weight,
+          .up = up_proj.weight,
+          .down = down_proj.weight,
+          .gate_bias = gate_proj.bias,
+          .up_bias = up_proj.bias,
+          .down_bias = down_proj.bias};
 }
 
 NamedParameters GatedMlp::named_parameters(const std::string& prefix) {

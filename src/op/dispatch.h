@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "epilogue/ops.h"
 #include "op/op.h"
 
 namespace epilogue {
@@ -15,6 +18,12 @@ Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 // The same where the device has an implementation that takes the call, otherwise an undefined tensor; so it
 // is for a thread that captures, whose graph is better served by the parts.
 Tensor dispatch_if_taken(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
+
+// Why it would be undefined, for a thread that does not capture: what each implementation of the op says.
+std::vector<std::string> refusals(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
+
+// Why gated_mlp() runs neither by one kernel nor by gated_linear's: what these say; "" where it does.
+std::string why_not_joined(const Tensor& x, const GatedWeights& weights, Act act);
 
 // What takes the ops of a thread that captures (graph/capture.h).
 class Recorder {

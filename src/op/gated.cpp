@@ -1,27 +1,38 @@
 // The gated MLP by the kernels that join its parts, where the device has them.
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "epilogue/ops.h"
 #include "op/dispatch.h"
 
 namespace epilogue {
 namespace {
 
-// All biases or none: what the joined kernels take.
-bool add_biases(std::vector<Tensor>& inputs, std::initializer_list<Tensor> biases) {
+// With all biases or none, which is what the joined kernels take; otherwise empty.
+std::vector<Tensor> with_biases(std::vector<Tensor> inputs, std::initializer_list<Tensor> biases) {
   size_t defined = 0;
   for (const Tensor& bias : biases)
     if (bias.defined()) {
       inputs.push_back(bias);
       ++defined;
     }
-  return defined == 0 || defined == biases.size();
+  return defined == 0 || defined == biases.size() ? inputs : std::vector<Tensor>();
+}
+
+std::vector<Tensor> linear_inputs(const Tensor& x, const GatedWeights& weights) {
+  return with_biases({x, weights.gate, weights.up}, {weights.gate_bias, weights.up_bias});
+}
+
+std::vector<Tensor> mlp_inputs(const Tensor& x, const GatedWeights& weights) {
+  return with_biases({x, weights.gate, weights.up, weights.down},
+                     {weights.gate_bias, weights.up_bias, weights.down_bias});
 }
 
 // By one kernel where the device has one for the problem, otherwise undefined. Rows of x that are not evenly
 // apart are brought together first, as they would be for a product.
 Tensor joined(Op op, std::vector<Tensor> inputs, Act act) {
-  if (is_recording()) return {};
+  if (inputs.empty() || is_recording()) return {};
   const Tensor x = inputs[0];
   const bool folds = x.defined() && x.dim() != 0 && x.dim() != 2 && !x.is_contiguous();
   if (!folds) return dispatch_if_taken(op, inputs, {.act = act});
@@ -36,18 +47,23 @@ Tensor joined(Op op, std::vector<Tensor> inputs, Act act) {
 }  // namespace
 
 Tensor gated_linear(const Tensor& x, const GatedWeights& weights, Act act) {
-  std::vector<Tensor> inputs{x, weights.gate, weights.up};
-  if (add_biases(inputs, {weights.gate_bias, weights.up_bias}))
-    if (Tensor done = joined(Op::gated_linear, inputs, act); done.defined()) return done;
+  if (Tensor done = joined(Op::gated_linear, linear_inputs(x, weights), act); done.defined()) return done;
   return activation_mul(linear(x, weights.gate, weights.gate_bias), linear(x, weights.up, weights.up_bias),
                         act);
 }
 
 Tensor gated_mlp(const Tensor& x, const GatedWeights& weights, Act act) {
-  std::vector<Tensor> inputs{x, weights.gate, weights.up, weights.down};
-  if (add_biases(inputs, {weights.gate_bias, weights.up_bias, weights.down_bias}))
-    if (Tensor done = joined(Op::gated_mlp, inputs, act); done.defined()) return done;
+  if (Tensor done = joined(Op::gated_mlp, mlp_inputs(x, weights), act); done.defined()) return done;
   return linear(gated_linear(x, weights, act), weights.down, weights.down_bias);
+}
+
+std::string why_not_joined(const Tensor& x, const GatedWeights& weights, Act act) {
+  const auto reasons = [&](Op op, const std::vector<Tensor>& inputs) {
+    return inputs.empty() ? std::vector<std::string>{"some biases are missing"}
+                          : refusals(op, inputs, {.act = act});
+  };
+  if (reasons(Op::gated_mlp, mlp_inputs(x, weights)).empty()) return "";
+  return fmt::format("{}", fmt::join(reasons(Op::gated_linear, linear_inputs(x, weights)), "; "));
 }
 
 }  // namespace epilogue
