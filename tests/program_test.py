@@ -12,6 +12,7 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parent / "data"
 PROGRAM = ""
+FAILING_PASS = None  # a library
 
 
 def run(*arguments, **environment):
@@ -100,6 +101,22 @@ class Program(unittest.TestCase):
         self.assertEqual(self.profile("matmul-add", "--compile")["modes"][0]["kernels_per_step"], 1)
         rows = self.json("bench", "mlp", *small, "--modes", "eager,compiled", "--min-time", 0.01)["rows"]
         self.assertEqual([(row["mode"], row["kernels"]) for row in rows], [("eager", 5), ("compiled", 1)])
+
+    def test_a_build_that_failed_is_told(self):
+        if not FAILING_PASS:
+            self.skipTest("needs --failing-pass")
+        preloaded = {"LD_PRELOAD": FAILING_PASS}
+        small = ("mlp", "--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
+        compiled = ("profile", *small, "--mode", "compiled")
+        note = "compiled runs op by op, its build failed: this pass always fails"
+        self.assertIn(f"\n{note}\n", self.result(*compiled, **preloaded))
+        mode = self.profile(*compiled[1:], **preloaded)["modes"][0]
+        self.assertEqual((mode["kernels_per_step"], mode["note"]), (5, note))
+        rows = self.json("bench", *small, "--modes", "eager,compiled", "--min-time", 0, **preloaded)["rows"]
+        self.assertEqual([row["note"] for row in rows], [None, note])
+        self.assertIn("epilogue: compile: ep::compiled_gated_mlp: stays eager: this pass always fails\n",
+                      run(*compiled, EPILOGUE_VERBOSE="compile", **preloaded).stderr)
+        self.assertNotIn("stays eager", run(*compiled, EPILOGUE_VERBOSE="compile").stderr)
 
     def test_graph_tells_the_story(self):
         self.assertIn(" became ep::gated_mlp\n", self.result("graph", "mlp", "--passes"))
@@ -287,6 +304,8 @@ class Program(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
+    parser.add_argument("--failing-pass")
     options, rest = parser.parse_known_args()
     PROGRAM = options.program
+    FAILING_PASS = options.failing_pass
     unittest.main(argv=[sys.argv[0], *rest])

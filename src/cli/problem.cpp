@@ -196,6 +196,11 @@ void wait_until_compiled(const Workload& workload, nn::Mode mode) {
 }
 
 std::string mode_note(const Workload& workload, nn::Mode mode) {
+  if (mode == nn::Mode::compiled) {
+    const std::vector<std::string> failures = workload.compiled().stats().failures;
+    return failures.empty() ? ""
+                            : fmt::format("compiled runs op by op, its build failed: {}", failures.back());
+  }
   if (mode != nn::Mode::fused || !workload.why_not_fused) return "";
   const std::string why = workload.why_not_fused();
   return why.empty() ? "" : fmt::format("fused runs without a kernel of its own: {}", why);

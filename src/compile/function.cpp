@@ -104,6 +104,12 @@ void CompiledFunction::State::count_recompile(const Instance* before, std::span<
   keep_last(stats.reasons, std::move(why));
 }
 
+void CompiledFunction::State::count_failure(std::string why) {
+  verbose_line("compile", fmt::format("{}: stays eager: {}", options.name, why));
+  ++stats.failed_builds;
+  keep_last(stats.failures, std::move(why));
+}
+
 void CompiledFunction::State::start_build(const std::shared_ptr<Instance>& instance) {
   structures[instance->structure] = Build::under_way;
   ++under_way;
@@ -137,13 +143,14 @@ void CompiledFunction::State::build(Instance& instance) {
     }
   }
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-  verbose_line("compile", plan ? fmt::format("{}: built in {:.0f} us", options.name, took.count())
-                               : fmt::format("{}: stays eager: {}", options.name, failure));
+  if (plan) verbose_line("compile", fmt::format("{}: built in {:.0f} us", options.name, took.count()));
   const std::lock_guard lock(mutex);
   structures[instance.structure] = plan ? Build::ready : Build::failed;
   instance.plan = plan;
-  ++(plan ? stats.builds : stats.failed_builds);
-  if (!plan) keep_last(stats.failures, std::move(failure));
+  if (plan)
+    ++stats.builds;
+  else
+    count_failure(std::move(failure));
   stats.last_build_us = took.count();
   --under_way;
   built.notify_all();
@@ -164,8 +171,7 @@ std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_p
   }
   const std::lock_guard lock(mutex);
   if (!plan) {  // of this shape alone: the graph runs op by op
-    ++stats.failed_builds;
-    keep_last(stats.failures, std::move(failure));
+    count_failure(std::move(failure));
     return nullptr;
   }
   if (plan->is_prepared()) return instance->plan = plan;

@@ -49,6 +49,7 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
                                                  const std::shared_ptr<const compiler::Plan>& plan,
                                                  std::span<const Tensor> inputs);
   void count_recompile(const Instance* before, std::span<const Tensor> inputs);  // with the mutex held
+  void count_failure(std::string why);                                           // likewise
 
   const graph::Function function;
   const CompileOptions options;
