@@ -17,7 +17,8 @@ std::vector<Tensor> with_biases(std::vector<Tensor> inputs, std::initializer_lis
       inputs.push_back(bias);
       ++defined;
     }
-  return defined == 0 || defined == biases.size() ? inputs : std::vector<Tensor>();
+  if (defined != 0 && defined != biases.size()) return {};
+  return inputs;
 }
 
 std::vector<Tensor> linear_inputs(const Tensor& x, const GatedWeights& weights) {
