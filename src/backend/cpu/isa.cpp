@@ -1,19 +1,26 @@
 #include "backend/cpu/isa.h"
 
+#include <atomic>
+
 #include <hwy/highway.h>
 
+#include "backend/cpu/amx.h"
 #include "base/check.h"
 #include "base/env.h"
 
 namespace epilogue::cpu {
 namespace {
 
+std::atomic<bool> amx_allowed{true};
+
+bool allows_amx(std::string_view name) { return name.empty() || name == "amx"; }
+
 int64_t targets_up_to(std::string_view name) {
   constexpr int64_t scalar = HWY_SCALAR | HWY_EMU128;
-  if (name.empty() || name == "avx512") return ~int64_t{0};
+  if (allows_amx(name) || name == "avx512") return ~int64_t{0};
   if (name == "avx2") return scalar | HWY_AVX2;
   if (name == "scalar") return scalar;
-  fail("{}: expected scalar, avx2 or avx512, got '{}'", env_row(EnvVar::isa).name, name);
+  fail("{}: expected scalar, avx2, avx512 or amx, got '{}'", env_row(EnvVar::isa).name, name);
 }
 
 void cap_targets(std::string_view name) {
@@ -22,6 +29,7 @@ void cap_targets(std::string_view name) {
   const int64_t capped = (hwy::SupportedTargets() | HWY_STATIC_TARGET) & allowed;
   hwy::SetSupportedTargetsForTest(capped);
   hwy::GetChosenTarget().Update(capped);
+  amx_allowed = allows_amx(name);
 }
 
 }  // namespace
@@ -37,6 +45,11 @@ void apply_isa_cap() {
 void set_isa_cap(std::string_view name) {
   apply_isa_cap();
   cap_targets(name);
+}
+
+bool uses_amx() {
+  apply_isa_cap();
+  return amx_allowed.load(std::memory_order_relaxed) && has_amx();
 }
 
 const char* isa_name() {

@@ -16,8 +16,11 @@ void apply_isa_cap();
 // "avx512", "avx2" or "scalar": what kernels use from now on.
 const char* isa_name();
 
-// Caps it anew at "scalar", "avx2" or "avx512"; "" lifts the cap. Not to be called while kernels run. For
-// tests and comparisons.
+// Whether products of bf16 go to AMX: the machine has it and no cap forbids it.
+bool uses_amx();
+
+// Caps it anew at "scalar", "avx2", "avx512" or "amx"; "" lifts the cap. Not to be called while kernels run.
+// For tests and comparisons.
 void set_isa_cap(std::string_view name);
 
 }  // namespace epilogue::cpu

@@ -5,7 +5,6 @@
 
 #include "backend/cpu/allocator.h"
 #include "backend/cpu/kernels/copy.h"
-#include "backend/cpu/kernels/panel_product.h"
 #include "backend/cpu/onednn.h"
 #include "base/env.h"
 #include "tensor/storage.h"
@@ -77,13 +76,14 @@ std::shared_ptr<const PackedWeight> packed_weight(const GemmProblem& problem, DT
   return packed_once(view, static_cast<int64_t>(compute), [&] { return make_packed(problem, compute); });
 }
 
-std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight) {
+std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight, PanelForm form) {
   const DType dtype = weight.tensor->dtype();
-  const int64_t form = panel_shape().columns << 8 | static_cast<int64_t>(dtype);
-  return packed_once(weight, form, [&] {
-    const auto bytes = static_cast<size_t>(panel_elements(weight.n, weight.k)) * dtype_size(dtype);
+  const int64_t key = panel_shape(form).columns << 8 | static_cast<int64_t>(dtype);
+  return packed_once(weight, key, [&] {
+    const auto bytes = static_cast<size_t>(panel_elements(form, weight.n, weight.k)) * dtype_size(dtype);
     auto packed = std::make_shared<PackedWeight>(bytes);
-    pack_panels({.data = weight.tensor->data(),
+    pack_panels(form,
+                {.data = weight.tensor->data(),
                  .n = weight.n,
                  .k = weight.k,
                  .n_stride = weight.n_stride,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/cpu/gemm_problem.h"
+#include "backend/cpu/kernels/panel_product.h"
 #include "tensor/storage.h"
 
 namespace epilogue::cpu {
@@ -33,7 +34,7 @@ struct WeightView {
 
 // The weight in the panels of kernels/panel_product.h, in its own dtype (f32, bf16 or f16); made and kept as
 // above.
-std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight);
+std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight, PanelForm form);
 
 // Whether weights may be kept packed at all (EPILOGUE_PACK_WEIGHTS).
 bool packs_weights();

@@ -38,18 +38,12 @@ HWY_AFTER_NAMESPACE();
 #include <memory>
 #include <new>
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/peak.h"
 #include "base/threads.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
-#endif
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
-#include <unistd.h>
-
-#include <sys/syscall.h>
 #endif
 
 namespace epilogue::cpu {
@@ -63,54 +57,30 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-#if defined(__x86_64__)
-
-// Linux grants the tile registers on request.
-bool amx_granted() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool has_amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 1) && (d >> 22 & 1);
-  return has_amx && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 // Four accumulators fed by two tiles of A and two of B: what a GEMM's inner loop does at best. Returns the
 // operations of a round.
-__attribute__((target("amx-tile,amx-bf16"))) double multiply_tiles(int64_t rounds) {
-  // Both in static memory: GCC's intrinsics do not say that they read it, so a local's contents might never
-  // be written, and a configuration of garbage is a fault.
-  struct Configuration {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  };
-  alignas(64) static const Configuration config{
-      .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-  alignas(64) static const uint8_t zeros[1024] = {};
-  _tile_loadconfig(&config);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  _tile_loadd(4, zeros, 64);
-  _tile_loadd(5, zeros, 64);
-  _tile_loadd(6, zeros, 64);
-  _tile_loadd(7, zeros, 64);
+double multiply_tiles([[maybe_unused]] int64_t rounds) {
+#if defined(__x86_64__)
+  static constexpr TileShapes kFull;
+  AmxTiles::configure(kFull);
+  AmxTiles::zero<0>();
+  AmxTiles::zero<1>();
+  AmxTiles::zero<2>();
+  AmxTiles::zero<3>();
+  AmxTiles::zero<4>();
+  AmxTiles::zero<5>();
+  AmxTiles::zero<6>();
+  AmxTiles::zero<7>();
   for (int64_t r = 0; r < rounds; ++r) {
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    AmxTiles::multiply<0, 4, 6>();
+    AmxTiles::multiply<1, 4, 7>();
+    AmxTiles::multiply<2, 5, 6>();
+    AmxTiles::multiply<3, 5, 7>();
   }
-  _tile_release();
+  AmxTiles::release();
+#endif
   return 4 * 16 * 16 * 32 * 2;
 }
-
-#else
-
-bool amx_granted() { return false; }
-double multiply_tiles(int64_t) { return 0; }
-
-#endif
 
 // All threads run `kernel` for 40 ms; the sum of what each did at its best over about 1 ms. A neighbour on
 // the machine can only make a sample slower. `kernel(rounds)` returns the operations of one round.
@@ -173,7 +143,7 @@ double peak_fma_gflops() {
 }
 
 double peak_amx_bf16_gflops() {
-  static const double gflops = amx_granted() ? measure_gflops(&multiply_tiles, 20'000) : 0;
+  static const double gflops = has_amx() ? measure_gflops(&multiply_tiles, 20'000) : 0;
   return gflops;
 }
 

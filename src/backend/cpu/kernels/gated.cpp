@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/gemm_problem.h"
-#include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/panel_layer.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "base/intern.h"
@@ -40,11 +39,26 @@ class GatedProblem {
  public:
   explicit GatedProblem(const KernelCall& call);
   int run() const;  // returns the number of threads
+  const char* arithmetic() const { return gate_.arithmetic(); }
 
  private:
-  void multiply_gated(const Rows& x, int64_t rows, Span columns, const Rows& hidden, const Rows& up,
-                      const void* next) const;
-  void run_block(const Rows& x, int64_t rows, const Rows& gate, const Rows& up, const Rows& y) const;
+  // What act(gate) * up is made in, some columns at a time: up, and gate where it cannot be made in its
+  // place.
+  struct Scratch {
+    RowBuffer gate, up;
+  };
+  // Where some rows of it go: y's from `row` on without a down, otherwise to `rows`, whose first column is
+  // `column`.
+  struct Hidden {
+    int64_t row, column;
+    LeftRows rows;
+  };
+  Rows gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const;
+  void put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) const;
+  Scratch scratch(int64_t rows) const;
+  void multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
+                      const Scratch& scratch, const void* next) const;
+  void run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch, const Rows& y) const;
   int run_row_blocks(int threads) const;
   int run_columns(int threads) const;
 
@@ -53,6 +67,7 @@ class GatedProblem {
   Gate act_mul_;
   bool has_down_;
   PanelLayer gate_, up_, down_;
+  int64_t step_;  // columns of hidden that are made at a time: by tiles so few that gate and up stay in L1
 };
 
 PanelLayer layer_of(const KernelCall& call, size_t weights, size_t i) {
@@ -69,68 +84,98 @@ GatedProblem::GatedProblem(const KernelCall& call)
       gate_(layer_of(call, weights_of(call), 0)),
       up_(layer_of(call, weights_of(call), 1)) {
   if (has_down_) down_ = layer_of(call, weights_of(call), 2);
+  const PanelShape shape = gate_.shape();
+  step_ = gate_.form == PanelForm::tiles ? shape.columns : shape.slice();
   const Tensor& x = call.inputs[0];
-  x_ = {x.data(), x.dtype(), x.numel() / gate_.k, gate_.k, gate_.k, x.stride(-1)};
+  x_ = {x.data(), x.dtype(), x.numel() / gate_.k, gate_.k, gate_.k, x.stride(-1), gate_};
   if (x.dim() == 2) x_.row_stride = x.stride(0);
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
 }
 
-// Some columns of act(gate) * up, into `hidden`; `up` is a buffer.
-void GatedProblem::multiply_gated(const Rows& x, int64_t rows, Span columns, const Rows& hidden,
-                                  const Rows& up, const void* next) const {
-  multiply_columns(x, rows, gate_, columns, hidden, up_.at(columns.begin, 0));
-  multiply_columns(x, rows, up_, columns, up, next);
-  for (int64_t r = 0; r < rows; ++r) act_mul_(hidden.at(r), up.at(r), columns.size());
+GatedProblem::Scratch GatedProblem::scratch(int64_t rows) const {
+  const bool in_place = has_down_ ? gate_.row_dtype() == DType::f32 : !y_.needs_copy();
+  return {in_place ? RowBuffer() : RowBuffer(rows, step_), RowBuffer(rows, step_)};
+}
+
+Rows GatedProblem::gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const {
+  if (!has_down_) return y_.place(hidden.row, column, scratch.gate);
+  if (gate_.form == PanelForm::tiles) return scratch.gate;
+  return {static_cast<float*>(hidden.rows.at(0, column - hidden.column)), hidden.rows.stride};
+}
+
+void GatedProblem::put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) const {
+  if (!has_down_)
+    y_.store({hidden.row, hidden.row + rows}, columns, gate);
+  else if (gate_.form == PanelForm::tiles)
+    panel_to_tiles(gate.data, rows, columns.size(),
+                   static_cast<uint16_t*>(hidden.rows.at(0, columns.begin - hidden.column)),
+                   hidden.rows.stride);
+}
+
+// Some columns of act(gate) * up.
+void GatedProblem::multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
+                                  const Scratch& scratch, const void* next) const {
+  for (int64_t column = columns.begin, after = 0; column < columns.end; column = after) {
+    after = std::min(column + step_, columns.end);
+    const Rows gate = gate_place(hidden, column, scratch), up = scratch.up;
+    multiply_columns(x, rows, gate_, {column, after}, gate, up_.at(column, 0));
+    multiply_columns(x, rows, up_, {column, after}, up, after < columns.end ? gate_.at(after, 0) : next);
+    const int64_t width = after - column;
+    if (gate.stride == width && up.stride == width)
+      act_mul_(gate.data, up.data, rows * width);
+    else
+      for (int64_t r = 0; r < rows; ++r) act_mul_(gate.at(r), up.at(r), width);
+    put(hidden, rows, {column, after}, gate);
+  }
 }
 
 // A slice of the hidden size after the other, each added to y as long as it is in L2.
-void GatedProblem::run_block(const Rows& x, int64_t rows, const Rows& gate, const Rows& up,
+void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch,
                              const Rows& y) const {
-  const int64_t panel = panel_shape().columns, panels = (gate_.n + panel - 1) / panel;
-  const int64_t slices = (panels + kSlicePanels - 1) / kSlicePanels;
+  const PanelShape shape = gate_.shape();
+  const int64_t panels = (gate_.n + shape.columns - 1) / shape.columns;
+  const int64_t slices = (panels + shape.slice_panels - 1) / shape.slice_panels;
   for (int64_t i = 0; i < slices; ++i) {
-    const Span slice{panels * i / slices * panel, std::min(panels * (i + 1) / slices * panel, gate_.n)};
+    const Span slice{panels * i / slices * shape.columns,
+                     std::min(panels * (i + 1) / slices * shape.columns, gate_.n)};
     const void* next = gate_.at(i + 1 < slices ? slice.end : 0, 0);
-    if (!has_down_) {
-      multiply_gated(x, rows, slice, y.from_column(slice.begin), up, next);
-    } else {
-      multiply_gated(x, rows, slice, gate, up, down_.at(0, slice.begin));
-      multiply_part(gate, rows, down_, slice, {0, down_.n}, y, next);
-    }
+    hidden.column = slice.begin;
+    multiply_gated(x, rows, slice, hidden, scratch, has_down_ ? down_.at(0, slice.begin) : next);
+    if (has_down_) multiply_part(hidden.rows, rows, down_, slice, {0, down_.n}, y, next);
   }
 }
 
 int GatedProblem::run_row_blocks(int threads) const {
-  const int64_t slice = kSlicePanels * panel_shape().columns;
-  const int64_t row_elements =
-      2 * slice + (x_.needs_copy() ? x_.width : 0) + (y_.needs_copy() ? y_.width : 0);
-  const int64_t most = std::clamp<int64_t>(kBlockBytes / 4 / row_elements, 1, kBlockRows);
-  return share_rows(x_.count, most, threads, [&](int64_t longest, const auto& next) {
-    const RowBuffer gate(longest, slice), up(longest, slice);
-    const RowBuffer x_copy = x_.buffer(longest), y_copy = y_.buffer(longest);
+  const PanelShape shape = gate_.shape();
+  const int64_t row_elements = 2 * shape.slice() + x_.width + (y_.needs_copy() ? y_.width : 0);
+  const int64_t most = std::clamp<int64_t>(kBlockBytes / 4 / row_elements, 1, shape.block_rows);
+  const auto run_blocks = [&](int64_t longest, const auto& next) {
+    const Scratch buffers = scratch(longest);
+    const LeftBuffer x_copy = x_.buffer(longest, Reader::one_thread);
+    const LeftBuffer slice = has_down_ ? LeftBuffer(longest, shape.slice(), down_) : LeftBuffer();
+    const RowBuffer y_copy = has_down_ ? y_.buffer(longest, y_.width) : RowBuffer();
     for (Span rows = next(); rows.size() > 0; rows = next()) {
-      const Rows y = y_.place(rows.begin, y_copy);
-      run_block(x_.read(rows, x_copy), rows.size(), gate, up, y);
-      y_.store(rows, y);
+      const Rows y = has_down_ ? y_.place(rows.begin, 0, y_copy) : Rows();
+      run_block(x_.read(rows, x_copy), rows.size(), {rows.begin, 0, slice}, buffers, y);
+      if (has_down_) y_.store(rows, {0, y_.width}, y);
     }
-  });
+  };
+  return share_rows(x_.count, most, shape.tile_rows, threads, run_blocks);
 }
 
 // Few rows: threads share the columns of hidden, then those of y.
 int GatedProblem::run_columns(int threads) const {
   const int64_t rows = x_.count;
-  const RowBuffer x_copy = x_.buffer(rows), y_copy = y_.buffer(rows);
-  const Rows x = x_.read({0, rows}, x_copy), y = y_.place(0, y_copy);
-  const RowBuffer between = has_down_ ? RowBuffer(rows, gate_.n) : RowBuffer();
-  const Rows hidden = has_down_ ? Rows(between) : y;
-  const int used = share_columns(gate_.n, threads, [&](Span columns) {
-    const RowBuffer up(rows, columns.size());
+  const LeftBuffer x_copy = x_.buffer(rows, Reader::all_threads);
+  const LeftRows x = x_.read({0, rows}, x_copy);
+  const LeftBuffer hidden = has_down_ ? LeftBuffer(rows, gate_.n, down_) : LeftBuffer();
+  const int used = share_columns(rows, gate_, threads, [&](Span part, Span columns) {
     const void* next = gate_.at(columns.end < gate_.n ? columns.end : 0, 0);
-    multiply_gated(x, rows, columns, hidden.from_column(columns.begin), up, next);
+    multiply_gated(x.from_row(part.begin), part.size(), columns,
+                   {part.begin, 0, has_down_ ? hidden.from_row(part.begin) : LeftRows()},
+                   scratch(part.size()), next);
   });
-  if (has_down_) multiply_by_columns(hidden, rows, down_, y, threads);
-  y_.store({0, rows}, y);
-  return used;
+  return has_down_ ? multiply_by_columns(hidden, rows, down_, y_, threads) : used;
 }
 
 int GatedProblem::run() const {
@@ -140,24 +185,20 @@ int GatedProblem::run() const {
 }
 
 // "panel_gated_mlp_gelu_tanh_avx512_f32", "panel_gated_linear_avx2_f32_from_bf16"
-std::string make_name(Op op, Act act, DType dtype) {
-  return fmt::format("panel_{}{}{}_{}_f32{}{}", op == Op::gated_mlp ? "gated_mlp" : "gated_linear",
-                     act == Act::none ? "" : "_", act == Act::none ? "" : act_name(act), isa_name(),
-                     dtype == DType::f32 ? "" : "_from_", dtype == DType::f32 ? "" : dtype_name(dtype));
-}
-
-const char* kernel_name(const KernelCall& call) {
+const char* kernel_name(const KernelCall& call, const char* arithmetic) {
   struct Key {
     Op op = Op::fused;
     Act act = Act::none;
-    DType dtype = DType::f32;
-    const char* isa = nullptr;
+    const char* arithmetic = nullptr;
     bool operator==(const Key&) const = default;
   };
   thread_local Key last;
   thread_local const char* name = nullptr;
-  const Key key{call.op, call.attrs.act, call.output.dtype(), isa_name()};
-  if (key != last) name = intern(make_name(key.op, key.act, key.dtype));
+  const Key key{call.op, call.attrs.act, arithmetic};
+  if (key != last)
+    name = intern(fmt::format("panel_{}{}{}_{}", key.op == Op::gated_mlp ? "gated_mlp" : "gated_linear",
+                              key.act == Act::none ? "" : "_", key.act == Act::none ? "" : act_name(key.act),
+                              arithmetic));
   last = key;
   return name;
 }
@@ -179,7 +220,7 @@ const char* refuse_gated(const KernelCall& call) {
 
 KernelRan run_gated(const KernelCall& call) {
   const GatedProblem problem(call);
-  return {kernel_name(call), problem.run()};
+  return {kernel_name(call, problem.arithmetic()), problem.run()};
 }
 
 }  // namespace epilogue::cpu

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/panel_layer.h"
+#include "backend/cpu/kernels/tile_product.h"
 #include "base/threads.h"
 #include "epilogue/memory.h"
 #include "epilogue/nn.h"
@@ -19,6 +21,7 @@
 namespace epilogue {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::StartsWith;
 
@@ -66,9 +69,16 @@ void expect_close(const Tensor& found, const Tensor& expected, const std::string
     largest = std::max(largest, std::abs(b.data<double>()[i]));
   }
   const double store = found.dtype() == DType::bf16 ? 0x1p-8 : found.dtype() == DType::f16 ? 0x1p-11 : 0;
-  const int roundings = cpu::refuse_panels(found.dtype()) ? 4 : 1;
+  const bool rounds_hidden = cpu::panel_form(found.dtype()) == cpu::PanelForm::tiles;
+  const int roundings = cpu::refuse_panels(found.dtype()) ? 4 : rounds_hidden ? 2 : 1;
   EXPECT_LE(worst, (roundings * store + 4e-6) * largest) << what;
 }
+
+// By tiles, also where the processor has none.
+struct EmulatedTiles {
+  EmulatedTiles() { cpu::emulate_tiles(true); }
+  ~EmulatedTiles() { cpu::emulate_tiles(false); }
+};
 
 // x in one of the layouts a caller may have it in.
 Tensor make_x(int64_t m, int64_t k, int layout, DType dtype) {
@@ -86,12 +96,13 @@ Tensor make_x(int64_t m, int64_t k, int layout, DType dtype) {
   }
 }
 
-TEST(GatedPanels, RandomProblemsMatchFloat64) {
+// So many random problems, of each dtype as often as it is in the list.
+void check_random_problems(int count, const std::vector<DType>& dtypes) {
   std::mt19937 random(1);
   const auto up_to = [&random](int64_t most) {
     return 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(most));
   };
-  for (int i = 0; i < (kSanitized ? 80 : 300); ++i) {
+  for (int i = 0; i < count; ++i) {
     const int64_t m = i % 10 == 0 ? up_to(3000) : i % 3 == 0 ? up_to(300) : up_to(40);
     const int64_t most = m > 300 ? 40 : m > 40 ? 110 : 330;
     const int64_t k = i % 20 == 1 ? 1024 + up_to(300) : up_to(most),
@@ -99,7 +110,7 @@ TEST(GatedPanels, RandomProblemsMatchFloat64) {
     const int64_t n = up_to(most);
     const Act act = kActs[random() % 5];
     const bool bias = random() % 2, down = random() % 4 != 0;
-    const DType dtype = std::array{DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64}[random() % 5];
+    const DType dtype = dtypes[random() % dtypes.size()];
     const int layout = static_cast<int>(random() % 5);
     const GatedWeights weights = make_weights(k, hidden, n, bias, dtype);
     const Tensor x = make_x(m, k, layout, dtype);
@@ -113,8 +124,53 @@ TEST(GatedPanels, RandomProblemsMatchFloat64) {
   }
 }
 
+void check_bits(DType dtype) {
+  const int before = thread_count();
+  const GatedWeights weights = make_weights(130, 1000, 90, true, dtype);
+  const Tensor x = randn({331, 130}, 7, {dtype});
+  set_thread_count(1);
+  const Tensor one = gated_mlp(x, weights, Act::gelu_tanh);
+  for (const int threads : {1, 2, 3, 8}) {
+    set_thread_count(threads);
+    for (const auto& [first, last] : {std::pair{0, 331}, {0, 1}, {17, 33}, {100, 300}}) {
+      const Tensor part = gated_mlp(x.slice(0, first, last), weights, Act::gelu_tanh);
+      const Tensor expected = one.slice(0, first, last);
+      EXPECT_EQ(std::memcmp(part.data(), expected.data(), part.nbytes()), 0)
+          << dtype_name(dtype) << " " << threads << " threads, rows " << first << " to " << last;
+    }
+  }
+  set_thread_count(before);
+}
+
+TEST(GatedPanels, RandomProblemsMatchFloat64) {
+  check_random_problems(kSanitized ? 80 : 300, {DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64});
+}
+
+TEST(GatedTiles, RandomProblemsMatchFloat64) {
+  const EmulatedTiles tiles;
+  check_random_problems(kSanitized ? 20 : 100, {DType::bf16});
+}
+
+TEST(GatedTiles, LinearsMatchFloat64) {
+  const EmulatedTiles tiles;
+  for (const auto& [m, k, n] :
+       {std::array<int64_t, 3>{1, 1, 1}, {16, 32, 32}, {17, 33, 31}, {33, 1100, 70}, {200, 64, 96}})
+    for (const bool bias : {false, true}) {
+      const Tensor x = randn({m, k}, 1, {DType::bf16}), w = scaled({n, k}, 2, DType::bf16);
+      const Tensor b = bias ? randn({n}, 3, {DType::bf16}) : Tensor();
+      const Tensor wide = linear(x.to(DType::f64), w.to(DType::f64), bias ? b.to(DType::f64) : b);
+      EXPECT_THAT(kernels_of([&] { expect_close(linear(x, w, b), wide, std::to_string(m)); }),
+                  Contains("panel_gemm_amx_bf16"));
+    }
+}
+
+TEST(GatedTiles, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
+  const EmulatedTiles tiles;
+  check_bits(DType::bf16);
+}
+
 TEST(GatedPanels, EveryInstructionSetMatchesFloat64) {
-  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
     cpu::set_isa_cap(isa);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (const int64_t m : {1, 5, 70}) {
@@ -128,23 +184,7 @@ TEST(GatedPanels, EveryInstructionSetMatchesFloat64) {
 }
 
 TEST(GatedPanels, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
-  const int before = thread_count();
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const GatedWeights weights = make_weights(130, 1000, 90, true, dtype);
-    const Tensor x = randn({331, 130}, 7, {dtype});
-    set_thread_count(1);
-    const Tensor one = gated_mlp(x, weights, Act::gelu_tanh);
-    for (const int threads : {1, 2, 3, 8}) {
-      set_thread_count(threads);
-      for (const auto& [first, last] : {std::pair{0, 331}, {0, 1}, {17, 33}, {100, 300}}) {
-        const Tensor part = gated_mlp(x.slice(0, first, last), weights, Act::gelu_tanh);
-        const Tensor expected = one.slice(0, first, last);
-        EXPECT_EQ(std::memcmp(part.data(), expected.data(), part.nbytes()), 0)
-            << dtype_name(dtype) << " " << threads << " threads, rows " << first << " to " << last;
-      }
-    }
-  }
-  set_thread_count(before);
+  for (const DType dtype : {DType::f32, DType::bf16}) check_bits(dtype);
 }
 
 TEST(GatedPanels, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {

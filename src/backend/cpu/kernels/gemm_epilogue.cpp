@@ -119,7 +119,7 @@ PointwiseProgram reading_wide(const PointwiseProgram& program, DType compute) {
   return wide;
 }
 
-constexpr int64_t kOneDnnBlockRows = 256;
+constexpr int64_t kOneDnnBlockRows = 256, kOneDnnFewRows = 32;
 
 }  // namespace
 
@@ -140,19 +140,24 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
   const int threads = threads_for(gemm.flops());
   int used = threads;
   if (gemm.x.count < kFewRows * threads) {
-    const RowBuffer x_copy = gemm.x.buffer(gemm.x.count), block(gemm.x.count, gemm.layer.n);
-    multiply_by_columns(gemm.x.read({0, gemm.x.count}, x_copy), gemm.x.count, gemm.layer, block, threads);
+    const LeftBuffer x_copy = gemm.x.buffer(gemm.x.count, Reader::all_threads);
+    const RowBuffer block(gemm.x.count, gemm.layer.n);
+    multiply_by_columns(gemm.x.read({0, gemm.x.count}, x_copy), gemm.x.count, gemm.layer,
+                        {block.data, DType::f32, gemm.layer.n}, threads);
     threads == 1 ? program.run_here(loop({0, gemm.x.count}, block))
                  : static_cast<void>(program.run(loop({0, gemm.x.count}, block)));
   } else {
-    used = share_rows(gemm.x.count, kBlockRows, threads, [&](int64_t longest, const auto& next) {
-      const RowBuffer x_copy = gemm.x.buffer(longest), block(longest, gemm.layer.n);
+    const auto run_blocks = [&](int64_t longest, const auto& next) {
+      const LeftBuffer x_copy = gemm.x.buffer(longest, Reader::one_thread);
+      const RowBuffer block(longest, gemm.layer.n);
       for (Span rows = next(); rows.size() > 0; rows = next()) {
         multiply_columns(gemm.x.read(rows, x_copy), rows.size(), gemm.layer, {0, gemm.layer.n}, block,
                          gemm.layer.at(0, 0));
         program.run_here(loop(rows, block));
       }
-    });
+    };
+    const PanelShape shape = gemm.layer.shape();
+    used = share_rows(gemm.x.count, shape.block_rows, shape.tile_rows, threads, run_blocks);
   }
   return {name_with_epilogue(gemm.name(), *call.program), used};
 }
@@ -201,7 +206,7 @@ KernelRan run_gemm_row_blocks(const KernelCall& call) {
   const int64_t share = (product.m + threads - 1) / threads;
   const char* name = nullptr;
   int used = threads;
-  if (share < kFewRows) {
+  if (share < kOneDnnFewRows) {
     name = run_rows(0, product.m, threads);
   } else {
     const int64_t block = std::min(kOneDnnBlockRows, (share + 15) / 16 * 16);

@@ -9,18 +9,15 @@ namespace epilogue::cpu {
 
 PanelGemm::PanelGemm(const KernelCall& call) {
   const GemmProblem p = gemm_problem(call);
-  x = {p.a, p.dtype, p.m, p.k, p.a_row, p.a_column};
   layer = {{p.weight, p.n, p.k, p.b_column, p.b_row}, call.op == Op::addmm ? &call.inputs[0] : nullptr};
+  x = {p.a, p.dtype, p.m, p.k, p.a_row, p.a_column, layer};
 }
 
 const char* PanelGemm::name() const {
-  thread_local const char *isa = nullptr, *last = nullptr;
-  thread_local DType stored = DType::f32;
-  if (isa != isa_name() || stored != x.dtype) {
-    isa = isa_name();
-    stored = x.dtype;
-    last = intern(std::string("panel_gemm_") + isa + "_f32" +
-                  (stored == DType::f32 ? "" : std::string("_from_") + dtype_name(stored)));
+  thread_local const char *arithmetic = nullptr, *last = nullptr;
+  if (arithmetic != layer.arithmetic()) {
+    arithmetic = layer.arithmetic();
+    last = intern(std::string("panel_gemm_") + arithmetic);
   }
   return last;
 }
@@ -40,23 +37,23 @@ KernelRan run_gemm_panels(const KernelCall& call) {
   const InputRows& x = gemm.x;
   const OutputRows y{const_cast<void*>(call.output.data()), x.dtype, gemm.layer.n};
   const int threads = threads_for(gemm.flops());
+  const PanelLayer& layer = gemm.layer;
   if (x.count < kFewRows * threads) {
-    const RowBuffer x_copy = x.buffer(x.count), y_copy = y.buffer(x.count);
-    const Rows to = y.place(0, y_copy);
-    const int used = multiply_by_columns(x.read({0, x.count}, x_copy), x.count, gemm.layer, to, threads);
-    y.store({0, x.count}, to);
-    return {gemm.name(), used};
+    const LeftBuffer x_copy = x.buffer(x.count, Reader::all_threads);
+    return {gemm.name(), multiply_by_columns(x.read({0, x.count}, x_copy), x.count, layer, y, threads)};
   }
-  const int used = share_rows(x.count, kBlockRows, threads, [&](int64_t longest, const auto& next) {
-    const RowBuffer x_copy = x.buffer(longest), y_copy = y.buffer(longest);
+  const PanelShape shape = layer.shape();
+  const int64_t slice = y.needs_copy() ? shape.slice() : layer.n;  // rounded while it is in cache
+  const auto run_blocks = [&](int64_t longest, const auto& next) {
+    const LeftBuffer x_copy = x.buffer(longest, Reader::one_thread);
+    const RowBuffer y_copy = y.buffer(longest, slice);
     for (Span rows = next(); rows.size() > 0; rows = next()) {
-      const Rows to = y.place(rows.begin, y_copy);
-      multiply_columns(x.read(rows, x_copy), rows.size(), gemm.layer, {0, gemm.layer.n}, to,
-                       gemm.layer.at(0, 0));
-      y.store(rows, to);
+      const LeftRows from = x.read(rows, x_copy);
+      for (int64_t column = 0; column < layer.n; column += slice)
+        multiply_into(from, rows, layer, {column, std::min(column + slice, layer.n)}, y, y_copy);
     }
-  });
-  return {gemm.name(), used};
+  };
+  return {gemm.name(), share_rows(x.count, shape.block_rows, shape.tile_rows, threads, run_blocks)};
 }
 
 }  // namespace epilogue::cpu

@@ -2,9 +2,13 @@
 
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "backend/cpu/allocator.h"
 #include "backend/cpu/cpu_info.h"
+#include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/copy.h"
+#include "base/intern.h"
 #include "tensor/storage.h"
 
 namespace epilogue::cpu {
@@ -15,30 +19,57 @@ RowBuffer::RowBuffer(int64_t rows, int64_t columns)
   stride = columns;
 }
 
-Rows InputRows::read(Span rows, const RowBuffer& copy) const {
-  auto* from = static_cast<std::byte*>(const_cast<void*>(data)) +
-               rows.begin * row_stride * static_cast<int64_t>(dtype_size(dtype));
-  if (!needs_copy()) return {reinterpret_cast<float*>(from), row_stride};
+LeftBuffer::LeftBuffer(int64_t rows, int64_t columns, const PanelWeight& weight) {
+  dtype = weight.row_dtype();
+  stride = round_up(columns, weight.shape().depth_step);
+  in_tiles = weight.form == PanelForm::tiles;
+  const int64_t whole = in_tiles ? round_up(rows, weight.shape().tile_rows) : rows;
+  storage = Allocator::instance().allocate(static_cast<size_t>(whole * stride) * dtype_size(dtype));
+  data = storage.get()->data;
+}
+
+bool InputRows::readable() const {
+  return dtype == weight.row_dtype() && width % weight.shape().depth_step == 0 &&
+         (column_stride == 1 || width == 1);
+}
+
+LeftBuffer InputRows::buffer(int64_t rows, Reader reader) const {
+  const bool packs = weight.form == PanelForm::tiles && reader == Reader::one_thread;
+  return packs || !readable() ? LeftBuffer(rows, width, weight) : LeftBuffer();
+}
+
+LeftRows InputRows::read(Span rows, const LeftBuffer& copy) const {
+  const LeftRows given{const_cast<void*>(data), dtype, row_stride};
+  void* from = given.at(rows.begin);
+  if (!copy.data) return given.from_row(rows.begin);
+  if (copy.in_tiles) {
+    rows_to_tiles({static_cast<const uint16_t*>(from), rows.size(), width, row_stride, column_stride},
+                  static_cast<uint16_t*>(copy.data), copy.stride);
+    return copy;
+  }
   const Tensor as_given = from_blob(from, {rows.size(), width}, {dtype}, {}, {row_stride, column_stride});
-  Tensor wide = Tensor::over(copy.storage, DType::f32, {rows.size(), width}, {copy.stride, 1}, 0);
+  Tensor read = Tensor::over(copy.storage, copy.dtype, {rows.size(), width}, {copy.stride, 1}, 0);
   const Attrs none;
-  run_copy({Op::to, none, std::span(&as_given, 1), wide});
+  run_copy({Op::to, none, std::span(&as_given, 1), read});
   return copy;
 }
 
-Rows OutputRows::place(int64_t first, const RowBuffer& copy) const {
-  return needs_copy() ? Rows(copy) : Rows{static_cast<float*>(data) + first * width, width};
+Rows OutputRows::place(int64_t row, int64_t column, const RowBuffer& copy) const {
+  return needs_copy() ? Rows(copy) : Rows{static_cast<float*>(at(row, column)), width};
 }
 
-void OutputRows::store(Span rows, const Rows& from) const {
+void OutputRows::store(Span rows, Span columns, const Rows& from) const {
   if (!needs_copy()) return;
-  auto* to = static_cast<std::byte*>(data) + rows.begin * width * static_cast<int64_t>(dtype_size(dtype));
-  copy_kernel(DType::f32, dtype).row(to, from.data, nullptr, rows.size() * width);
+  const RowKernel narrow = copy_kernel(DType::f32, dtype).row;
+  for (int64_t r = 0; r < rows.size(); ++r)
+    narrow(at(rows.begin + r, columns.begin), from.at(r), nullptr, columns.size());
 }
 
-PanelLayer::PanelLayer(const WeightView& weight, const Tensor* bias_given) : kept(weight_in_panels(weight)) {
-  panels = kept->data();
+PanelLayer::PanelLayer(const WeightView& weight, const Tensor* bias_given) {
   dtype = weight.tensor->dtype();
+  form = panel_form(dtype);
+  kept = weight_in_panels(weight, form);
+  panels = kept->data();
   n = weight.n;
   k = weight.k;
   if (!bias_given) return;
@@ -49,14 +80,29 @@ PanelLayer::PanelLayer(const WeightView& weight, const Tensor* bias_given) : kep
   bias = bias_copy.data;
 }
 
+const char* PanelLayer::arithmetic() const {
+  if (form == PanelForm::tiles) return "amx_bf16";
+  thread_local const char *isa = nullptr, *last = nullptr;
+  thread_local DType stored = DType::f32;
+  if (isa != isa_name() || stored != dtype) {
+    isa = isa_name();
+    stored = dtype;
+    last = intern(fmt::format("{}_f32{}{}", isa, dtype == DType::f32 ? "" : "_from_",
+                              dtype == DType::f32 ? "" : dtype_name(dtype)));
+  }
+  return last;
+}
+
 const char* refuse_panels(DType dtype) {
   if (dtype == DType::f64) return "its products are computed in f32";
-  if (panel_shape().lanes < 8) return "without AVX2 oneDNN's SSE4.1 is quicker";
-  if (dtype == DType::bf16 && has_native_bf16()) return "this CPU multiplies bf16 itself, by oneDNN";
+  const PanelForm form = panel_form(dtype);
+  if (panel_shape(form).lanes < 8) return "without AVX2 oneDNN's SSE4.1 is quicker";
+  if (dtype == DType::bf16 && form == PanelForm::vectors && has_native_bf16())
+    return "this CPU multiplies bf16 itself, by oneDNN";
   return packs_weights() ? nullptr : "weights are not to be packed";
 }
 
-void multiply_part(const Rows& x, int64_t rows, const PanelLayer& layer, Span depth, Span columns,
+void multiply_part(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span depth, Span columns,
                    const Rows& to, const void* next) {
   if (depth.begin == 0 && layer.bias)
     for (int64_t r = 0; r < rows; ++r)
@@ -64,6 +110,7 @@ void multiply_part(const Rows& x, int64_t rows, const PanelLayer& layer, Span de
   multiply_panels({.rows = x.data,
                    .row_stride = x.stride,
                    .row_count = rows,
+                   .rows_in_tiles = x.in_tiles,
                    .weight = layer,
                    .depth = depth,
                    .columns = columns,
@@ -73,20 +120,42 @@ void multiply_part(const Rows& x, int64_t rows, const PanelLayer& layer, Span de
                    .next = next});
 }
 
-void multiply_columns(const Rows& x, int64_t rows, const PanelLayer& layer, Span columns, const Rows& to,
+void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span columns, const Rows& to,
                       const void* next) {
-  const int64_t parts = (layer.k + kPanelDepth - 1) / kPanelDepth;
+  const PanelShape shape = layer.shape();
+  const int64_t steps = (layer.k + shape.depth_step - 1) / shape.depth_step;
+  const int64_t parts = (layer.k + shape.depth - 1) / shape.depth;
   for (int64_t i = 0; i < parts; ++i) {
-    const Span depth{layer.k * i / parts, layer.k * (i + 1) / parts};
+    const Span depth{steps * i / parts * shape.depth_step,
+                     std::min(steps * (i + 1) / parts * shape.depth_step, layer.k)};
     multiply_part(x.from_column(depth.begin), rows, layer, depth, columns, to,
                   depth.end < layer.k ? layer.at(columns.begin, depth.end) : next);
   }
 }
 
-int multiply_by_columns(const Rows& x, int64_t rows, const PanelLayer& layer, const Rows& to, int threads) {
-  return share_columns(layer.n, threads, [&](Span columns) {
-    const void* next = layer.at(columns.end < layer.n ? columns.end : 0, 0);
-    multiply_columns(x, rows, layer, columns, to.from_column(columns.begin), next);
+int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int threads) {
+  // A thread's share in panels of all rows, were there so many parts.
+  const auto share = [&](int64_t parts) {
+    return static_cast<double>((panels * parts + threads - 1) / threads) / static_cast<double>(parts);
+  };
+  constexpr double kWorthIt = 0.95;  // a smaller part reads as much of the weight for fewer rows
+  int64_t best = 1;
+  for (int64_t parts = 2; parts <= threads && rows / parts >= shape.tile_rows; ++parts)
+    if (share(parts) < kWorthIt * share(best)) best = parts;
+  return best;
+}
+
+void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
+                   const RowBuffer& copy) {
+  const Rows to = y.place(rows.begin, columns.begin, copy);
+  multiply_columns(x, rows.size(), layer, columns, to, layer.at(columns.end < layer.n ? columns.end : 0, 0));
+  y.store(rows, columns, to);
+}
+
+int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, const OutputRows& y,
+                        int threads) {
+  return share_columns(rows, layer, threads, [&](Span part, Span columns) {
+    multiply_into(x.from_row(part.begin), part, layer, columns, y, y.buffer(part.size(), columns.size()));
   });
 }
 

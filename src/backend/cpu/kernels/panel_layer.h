@@ -7,12 +7,13 @@
 #include <memory>
 
 #include "backend/cpu/kernels/panel_product.h"
+#include "backend/cpu/kernels/tile_product.h"
 #include "backend/cpu/packed_weight.h"
 #include "base/threads.h"
 
 namespace epilogue::cpu {
 
-// Rows of f32, their elements side by side.
+// Rows of f32, their elements side by side: results.
 struct Rows {
   float* data = nullptr;
   int64_t stride = 0;
@@ -29,17 +30,44 @@ struct RowBuffer : Rows {
   detail::StorageRef storage;
 };
 
+// Rows as products read them, of the weight's row_dtype(): side by side, or bf16 in tiles, of which whole
+// ones are then asked for.
+struct LeftRows {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t stride = 0;
+  bool in_tiles = false;
+
+  void* at(int64_t row, int64_t column = 0) const {
+    const int64_t offset = in_tiles ? tile_offset(row, column, stride) : row * stride + column;
+    return static_cast<std::byte*>(data) + offset * static_cast<int64_t>(dtype_size(dtype));
+  }
+  LeftRows from_row(int64_t row) const { return {at(row), dtype, stride, in_tiles}; }
+  LeftRows from_column(int64_t column) const { return {at(0, column), dtype, stride, in_tiles}; }
+};
+
+struct LeftBuffer : LeftRows {
+  LeftBuffer() = default;
+  LeftBuffer(int64_t rows, int64_t columns, const PanelWeight& weight);  // of whole steps of its depth
+
+  detail::StorageRef storage;
+};
+
+enum class Reader { one_thread, all_threads };
+
 // The rows of a product's left side as the caller has them: of f32 or 16-bit floats, with any strides.
 struct InputRows {
   const void* data = nullptr;
   DType dtype = DType::f32;
   int64_t count = 0, width = 0;
   int64_t row_stride = 0, column_stride = 1;  // in elements
+  PanelWeight weight;                         // that reads them
 
-  bool needs_copy() const { return dtype != DType::f32 || (column_stride != 1 && width > 1); }
-  RowBuffer buffer(int64_t rows) const { return needs_copy() ? RowBuffer(rows, width) : RowBuffer(); }
-  // Where they are, or copied to `copy`, a buffer() of enough rows.
-  Rows read(Span rows, const RowBuffer& copy) const;
+  bool readable() const;  // where they are
+  // For copies of so many rows, where one is needed or, of a thread's own rows, worth its while.
+  LeftBuffer buffer(int64_t rows, Reader reader) const;
+  // Copied to `copy`, a buffer() of enough rows; where they are if it is empty.
+  LeftRows read(Span rows, const LeftBuffer& copy) const;
 };
 
 // Where results go: contiguous, f32 or 16-bit floats, which are rounded to once.
@@ -49,16 +77,23 @@ struct OutputRows {
   int64_t width = 0;
 
   bool needs_copy() const { return dtype != DType::f32; }
-  RowBuffer buffer(int64_t rows) const { return needs_copy() ? RowBuffer(rows, width) : RowBuffer(); }
+  RowBuffer buffer(int64_t rows, int64_t columns) const {
+    return needs_copy() ? RowBuffer(rows, columns) : RowBuffer();
+  }
+  void* at(int64_t row, int64_t column) const {
+    return static_cast<std::byte*>(data) + (row * width + column) * static_cast<int64_t>(dtype_size(dtype));
+  }
   // Rows to write f32 to: their place, or `copy`.
-  Rows place(int64_t first, const RowBuffer& copy) const;
-  void store(Span rows, const Rows& from) const;  // no work where they are in their place
+  Rows place(int64_t row, int64_t column, const RowBuffer& copy) const;
+  void store(Span rows, Span columns, const Rows& from) const;  // no work where they are in their place
 };
 
 // A weight with its bias in f32, or without.
 struct PanelLayer : PanelWeight {
   PanelLayer() = default;
   PanelLayer(const WeightView& weight, const Tensor* bias);  // a bias is contiguous and of the weight's dtype
+
+  const char* arithmetic() const;  // for kernels' names: "avx512_f32", "avx512_f32_from_bf16", "amx_bf16"
 
   std::shared_ptr<const PackedWeight> kept;
   const float* bias = nullptr;
@@ -70,41 +105,53 @@ const char* refuse_panels(DType dtype);
 
 // Columns of rows times the weight plus its bias, for some of the depth: the part that begins it starts from
 // the bias, the others add to what earlier parts have left. `next` is PanelProduct's.
-void multiply_part(const Rows& x, int64_t rows, const PanelLayer& layer, Span depth, Span columns,
+void multiply_part(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span depth, Span columns,
                    const Rows& to, const void* next);
 // The same for the whole depth, in as many parts as the caches want.
-void multiply_columns(const Rows& x, int64_t rows, const PanelLayer& layer, Span columns, const Rows& to,
+void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span columns, const Rows& to,
                       const void* next);
+
+// The same for some rows, which `x` begins with, into y: through `copy` where y needs one.
+void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
+                   const RowBuffer& copy);
 
 // A thread with fewer rows than this had better share the weights than the rows.
 inline constexpr int64_t kFewRows = 32;
-// A block's rows of x, and of what is made of them, share L2 with the panels that pass; columns are taken
-// some panels at a time. A gated MLP of 768/3072 in f32 on an Ice Lake core (1.25 MB of L2) reached 89% of
-// the FMA peak with 108 rows and 16 panels; 72 to 144 rows and 8 to 24 panels 83% to 91%, 216 rows 85%.
-inline constexpr int64_t kBlockRows = 108;
-inline constexpr int64_t kSlicePanels = 16;
 
-// Calls body(span) over `columns` of a weight on so many threads, each span some whole panels. Returns how
-// many threads that were.
+// Into how many parts rows are cut so that so many panels, each with every part, keep all threads busy to the
+// end.
+int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int threads);
+
+// Calls body(rows, columns) over few rows and all columns of a weight on so many threads, each span of
+// columns some whole panels. Returns how many threads that were.
 template <class Body>
-int share_columns(int64_t columns, int threads, const Body& body) {
-  const int64_t panel = panel_shape().columns, panels = (columns + panel - 1) / panel;
-  return parallel_for(panels, (panels + threads - 1) / threads, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; i += kSlicePanels)
-      body(Span{i * panel, std::min(std::min(i + kSlicePanels, last) * panel, columns)});
+int share_columns(int64_t rows, const PanelWeight& weight, int threads, const Body& body) {
+  const PanelShape shape = weight.shape();
+  const int64_t panels = (weight.n + shape.columns - 1) / shape.columns;
+  const int64_t parts = row_parts(rows, panels, shape, threads), units = parts * panels;
+  const auto part_begin = [&](int64_t part) {  // of whole tiles
+    return std::min(round_up(rows * part / parts, shape.tile_rows), rows);
+  };
+  return parallel_for(units, (units + threads - 1) / threads, [&](int64_t first, int64_t last) {
+    for (int64_t unit = first, after = 0; unit < last; unit = after) {
+      const int64_t part = unit / panels, panel = unit % panels;
+      after = std::min({unit + shape.slice_panels, last, (part + 1) * panels});
+      body(Span{part_begin(part), part_begin(part + 1)},
+           Span{panel * shape.columns, std::min((panel + after - unit) * shape.columns, weight.n)});
+    }
   });
 }
 
 // All columns, shared among so many threads; returns how many it were.
-int multiply_by_columns(const Rows& x, int64_t rows, const PanelLayer& layer, const Rows& to, int threads);
+int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, const OutputRows& y,
+                        int threads);
 
-// Calls body(longest, next) on so many threads: each takes spans of rows, none longer than `longest` (at most
-// `most`), from next() until it gives an empty one. Where there are many, spans grow shorter towards the end,
-// so that a thread which was disturbed is not waited for long.
+// Calls body(longest, next) on so many threads: each takes spans of rows, none longer than `longest`
+// (at most `most`), from next() until it gives an empty one. Where there are many, spans grow shorter towards
+// the end, so that a thread which was disturbed is not waited for long.
 template <class Body>
-int share_rows(int64_t rows, int64_t most, int threads, const Body& body) {
+int share_rows(int64_t rows, int64_t most, int64_t tile, int threads, const Body& body) {
   const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
-  const int64_t tile = panel_shape().tile_rows;
   const bool many = each > 2 && threads > 1 && most > 4 * tile;
   const int64_t longest = many ? most : (rows + blocks - 1) / blocks, least = many ? 4 * tile : longest;
   std::atomic<int64_t> taken{0};

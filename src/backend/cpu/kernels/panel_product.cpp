@@ -13,6 +13,7 @@
 
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/panel_product.h"
+#include "backend/cpu/kernels/tile_product.h"
 #include "backend/cpu/kernels/vector_math-inl.h"
 #include "base/threads.h"
 
@@ -209,7 +210,16 @@ const float* widened(const void* panel, DType dtype, int64_t elements) {
 
 PanelShape find_shape() {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(F32Tag()));
-  return {.columns = kVectors * lanes, .lanes = lanes, .tile_rows = kTileRows};
+  // A block's rows of x, and of what is made of them, share L2 with the panels that pass. A gated MLP of
+  // 768/3072 in f32 on an Ice Lake core (1.25 MB of L2) reached 89% of the FMA peak with 108 rows and 16
+  // panels; 72 to 144 rows and 8 to 24 panels 83% to 91%, 216 rows 85%.
+  return {.columns = kVectors * lanes,
+          .lanes = lanes,
+          .tile_rows = kTileRows,
+          .depth_step = 1,
+          .depth = 1024,
+          .block_rows = 108,
+          .slice_panels = 16};
 }
 
 void multiply(const PanelProduct& p) {
@@ -220,7 +230,7 @@ void multiply(const PanelProduct& p) {
     const int64_t columns = std::min(after, p.columns.end) - column;
     const void* panel = p.weight.at(column, p.depth.begin);
     const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
-    Tile tile{.rows = p.rows,
+    Tile tile{.rows = static_cast<const float*>(p.rows),
               .row_stride = p.row_stride,
               .panel = panel,
               .depth = p.depth.size(),
@@ -266,33 +276,39 @@ void pack_columns(const PlainWeight& from, int64_t first, int64_t last, int64_t 
 
 }  // namespace
 
-PanelShape panel_shape() {
+PanelForm panel_form(DType weight) {
+  return weight == DType::bf16 && uses_tiles() ? PanelForm::tiles : PanelForm::vectors;
+}
+
+PanelShape panel_shape(PanelForm form) {
+  if (form == PanelForm::tiles) return tile_panel_shape();
   apply_isa_cap();
   return HWY_DYNAMIC_DISPATCH(find_shape)();
 }
 
 const void* PanelWeight::at(int64_t column, int64_t depth) const {
-  const PanelShape shape = panel_shape();
-  const int64_t columns = std::min(shape.columns, n - column);
-  const int64_t pitch = (columns + shape.lanes - 1) / shape.lanes * shape.lanes;
+  const PanelShape shape = panel_shape(form);
+  const int64_t pitch = round_up(std::min(shape.columns, n - column), shape.lanes);
   return static_cast<const std::byte*>(panels) +
-         (column * k + depth * pitch) * static_cast<int64_t>(dtype_size(dtype));
+         (column * round_up(k, shape.depth_step) + depth * pitch) * static_cast<int64_t>(dtype_size(dtype));
 }
 
-int64_t panel_elements(int64_t n, int64_t k) {
-  const int64_t lanes = panel_shape().lanes;
-  return (n + lanes - 1) / lanes * lanes * k;
+int64_t panel_elements(PanelForm form, int64_t n, int64_t k) {
+  const PanelShape shape = panel_shape(form);
+  return round_up(n, shape.lanes) * round_up(k, shape.depth_step);
 }
 
-void pack_panels(const PlainWeight& from, void* to) {
-  const PanelShape shape = panel_shape();
+void pack_panels(PanelForm form, const PlainWeight& from, void* to) {
+  const PanelShape shape = panel_shape(form);
   const int64_t panels = (from.n + shape.columns - 1) / shape.columns;
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / (from.k * shape.columns + 1));
   parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t first = panel * shape.columns, last = std::min(first + shape.columns, from.n);
-      const int64_t pitch = (last - first + shape.lanes - 1) / shape.lanes * shape.lanes;
-      if (from.element_size == 4)
+      const int64_t pitch = round_up(last - first, shape.lanes);
+      if (form == PanelForm::tiles)
+        pack_tile_panel(from, first, static_cast<uint16_t*>(to) + first * round_up(from.k, shape.depth_step));
+      else if (from.element_size == 4)
         pack_columns(from, first, last, pitch, static_cast<uint32_t*>(to) + first * from.k);
       else
         pack_columns(from, first, last, pitch, static_cast<uint16_t*>(to) + first * from.k);
@@ -301,6 +317,7 @@ void pack_panels(const PlainWeight& from, void* to) {
 }
 
 void multiply_panels(const PanelProduct& product) {
+  if (product.weight.form == PanelForm::tiles) return multiply_tile_panels(product);
   apply_isa_cap();
   HWY_DYNAMIC_DISPATCH(multiply)(product);
 }

@@ -1,4 +1,5 @@
-// Matrix products of f32 rows with a weight in panels, computed tile by tile in registers.
+// Matrix products of rows with a weight in panels, computed tile by tile in registers: f32 rows in vectors,
+// bf16 rows by AMX where there is one (tile_product.h).
 //
 // A panel holds some neighbouring columns of a [k, n] weight, the depth k outermost, so that a tile reads it
 // from one end to the other. Each element of a product is one chain of multiply-adds in the order of k,
@@ -12,16 +13,27 @@
 
 namespace epilogue::cpu {
 
-// What the instruction set in use computes with.
-struct PanelShape {
-  int64_t columns;    // of a panel; the last one of a weight has fewer, whole vectors still
-  int64_t lanes;      // of a vector
-  int64_t tile_rows;  // at most
-};
-PanelShape panel_shape();
+inline int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// Elements of a [k, n] weight in panels, the last one padded to whole vectors.
-int64_t panel_elements(int64_t n, int64_t k);
+// What reads the panels.
+enum class PanelForm : uint8_t { vectors, tiles };
+PanelForm panel_form(DType weight);  // what the instruction set in use has for such a weight
+
+// What it computes with.
+struct PanelShape {
+  int64_t columns;     // of a panel; the last one of a weight has fewer, whole vectors still
+  int64_t lanes;       // of a vector
+  int64_t tile_rows;   // at most
+  int64_t depth_step;  // the depth is padded to whole steps
+  // What the caches want: the depth of a product, the rows of a block, the panels that are taken at a time.
+  int64_t depth, block_rows, slice_panels;
+
+  int64_t slice() const { return slice_panels * columns; }
+};
+PanelShape panel_shape(PanelForm form);
+
+// Elements of a [k, n] weight in panels, with what they are padded with.
+int64_t panel_elements(PanelForm form, int64_t n, int64_t k);
 
 // Rewrites a weight (strides in elements, of `element_size` 2 or 4 bytes) into panels, on as many threads as
 // it deserves.
@@ -30,14 +42,19 @@ struct PlainWeight {
   int64_t n, k, n_stride, k_stride;
   int element_size;
 };
-void pack_panels(const PlainWeight& from, void* to);
+void pack_panels(PanelForm form, const PlainWeight& from, void* to);
 
 // A weight in panels of `dtype`: f32, bf16 or f16.
 struct PanelWeight {
   const void* panels = nullptr;
   DType dtype = DType::f32;
+  PanelForm form = PanelForm::vectors;
   int64_t n = 0, k = 0;
 
+  PanelShape shape() const { return panel_shape(form); }
+  DType row_dtype() const {
+    return form == PanelForm::tiles ? DType::bf16 : DType::f32;
+  }                                                     // of what it multiplies
   const void* at(int64_t column, int64_t depth) const;  // of the panel that begins with this column
 };
 
@@ -49,10 +66,11 @@ struct Span {
 
 // c (+)= rows times a part of a weight: some of its depth, some of its columns.
 struct PanelProduct {
-  const float* rows = nullptr;  // of the first row, where the depth begins
+  const void* rows = nullptr;  // of weight.row_dtype(); the first one, where the depth begins
   int64_t row_stride = 0, row_count = 0;
+  bool rows_in_tiles = false;  // of tile_product.h, not side by side
   PanelWeight weight;
-  Span depth;          // not much more than kPanelDepth, for the caches' sake
+  Span depth;          // begins a step, and the rows have whole ones
   Span columns;        // begins a panel; ends one, or the weight
   float* c = nullptr;  // of the first row and column
   int64_t c_stride = 0;
@@ -60,8 +78,5 @@ struct PanelProduct {
   const void* next = nullptr;  // what the product after this one reads first of its weight
 };
 void multiply_panels(const PanelProduct& product);
-
-// The depth that keeps a hundred rows of x in L2 while panel after panel passes.
-inline constexpr int64_t kPanelDepth = 1024;
 
 }  // namespace epilogue::cpu
