@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "backend/cpu/isa.h"
@@ -25,9 +26,10 @@ struct EmulatedTiles {
     TileShapes shapes;
     alignas(64) std::byte tile[8][kTileBytes];
   };
+  // Not thread-local themselves: a library that is loaded into a running process has little room for such.
   static Registers& registers() {
-    thread_local Registers all;
-    return all;
+    thread_local const auto all = std::make_unique<Registers>();
+    return *all;
   }
   static void configure(const TileShapes& shapes) { registers().shapes = shapes; }
   static void release() {}

@@ -1,0 +1,64 @@
+#include "base/threads.h"
+
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace epilogue {
+namespace {
+
+class Threads : public testing::Test {
+ protected:
+  ~Threads() override { set_thread_count(before_); }
+  const int before_ = thread_count();
+};
+
+std::set<std::string> threads_of_this_process() {
+  std::set<std::string> ids;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+    ids.insert(task.path().filename().string());
+  return ids;
+}
+
+TEST_F(Threads, EachElementIsInOnePiece) {
+  for (const int threads : {1, 2, 5})
+    for (const int64_t count : {0, 1, 4, 7, 100})
+      for (const int64_t grain : {1, 3, 1000}) {
+        set_thread_count(threads);
+        std::mutex mutex;
+        std::multiset<int64_t> seen;
+        const int used = parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+          const std::lock_guard lock(mutex);
+          for (int64_t i = begin; i < end; ++i) seen.insert(i);
+        });
+        EXPECT_LE(used, threads);
+        EXPECT_EQ(static_cast<int64_t>(seen.size()), count);
+        EXPECT_EQ(static_cast<int64_t>(std::set(seen.begin(), seen.end()).size()), count);
+      }
+}
+
+// A thread that ends with a smaller piece of work is one to be created for the next larger one.
+TEST_F(Threads, StayWhenFewerOfThemHaveWork) {
+  set_thread_count(6);
+  const auto nothing = [](int64_t, int64_t) {};
+  parallel_for(6, 1, nothing);
+  const std::set<std::string> all = threads_of_this_process();
+  for (const int64_t pieces : {2, 6, 3, 5, 6}) parallel_for(pieces, 1, nothing);
+  EXPECT_EQ(threads_of_this_process(), all);
+}
+
+TEST_F(Threads, APiecesExceptionReachesTheCaller) {
+  set_thread_count(4);
+  EXPECT_THROW(parallel_for(4, 1,
+                            [](int64_t begin, int64_t) {
+                              if (begin == 2) throw std::runtime_error("of a piece");
+                            }),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace epilogue
