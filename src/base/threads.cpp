@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <vector>
 
 #include <omp.h>
 
@@ -80,6 +81,28 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body) {
   (void)job.joined.load(std::memory_order_acquire);
   if (job.error) std::rethrow_exception(job.error);
   return pieces;
+}
+
+int parallel_shares(int64_t count, int64_t piece, int threads, RangeFunction body) {
+  if (threads <= 1) return parallel_for(count, count, body);
+  struct alignas(64) Share {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+  std::vector<Share> shares(static_cast<size_t>(threads));
+  const auto size = static_cast<int64_t>(shares.size());
+  for (int64_t i = 0; i < size; ++i) {
+    Share& share = shares[static_cast<size_t>(i)];
+    share.next = count * i / size;
+    share.end = count * (i + 1) / size;
+  }
+  return parallel_for(size, 1, [&](int64_t first, int64_t) {
+    for (int64_t i = 0; i < size; ++i) {
+      Share& share = shares[static_cast<size_t>((first + i) % size)];
+      for (int64_t begin = 0; (begin = share.next.fetch_add(piece, std::memory_order_relaxed)) < share.end;)
+        body(begin, std::min(begin + piece, share.end));
+    }
+  });
 }
 
 }  // namespace epilogue

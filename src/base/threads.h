@@ -27,4 +27,8 @@ class RangeFunction {
 // parallel_for. The first exception of a piece is rethrown here.
 int parallel_for(int64_t count, int64_t grain, RangeFunction body);
 
+// The same on so many threads in pieces of `piece`: each thread first takes its own share of [0, count), the
+// same one every time, so that it may find in its caches what it needs; then what others have left of theirs.
+int parallel_shares(int64_t count, int64_t piece, int threads, RangeFunction body);
+
 }  // namespace epilogue

@@ -1,10 +1,12 @@
 #include "base/threads.h"
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +41,37 @@ TEST_F(Threads, EachElementIsInOnePiece) {
         EXPECT_EQ(static_cast<int64_t>(seen.size()), count);
         EXPECT_EQ(static_cast<int64_t>(std::set(seen.begin(), seen.end()).size()), count);
       }
+}
+
+TEST_F(Threads, SharesAreTakenWhole) {
+  for (const int threads : {1, 2, 5})
+    for (const int64_t count : {0, 1, 4, 7, 100})
+      for (const int64_t piece : {1, 3, 1000}) {
+        set_thread_count(threads);
+        std::mutex mutex;
+        std::multiset<int64_t> seen;
+        parallel_shares(count, piece, threads, [&](int64_t begin, int64_t end) {
+          const std::lock_guard lock(mutex);
+          EXPECT_LE(end - begin, threads == 1 ? count : piece);
+          for (int64_t i = begin; i < end; ++i) seen.insert(i);
+        });
+        EXPECT_EQ(static_cast<int64_t>(seen.size()), count);
+        EXPECT_EQ(static_cast<int64_t>(std::set(seen.begin(), seen.end()).size()), count);
+      }
+}
+
+// The first thread waits until all else is done, so the others must have taken what was left of its share.
+TEST_F(Threads, WhoIsDoneHelpsTheOthers) {
+  set_thread_count(2);
+  std::atomic<int> left{7};
+  const int used = parallel_shares(8, 1, 2, [&](int64_t begin, int64_t) {
+    if (begin != 0) {
+      --left;
+      return;
+    }
+    while (left.load() > 0) std::this_thread::yield();
+  });
+  EXPECT_EQ(used, 2);
 }
 
 // A thread that ends with a smaller piece of work is one to be created for the next larger one.

@@ -132,7 +132,11 @@ int share_columns(int64_t rows, const PanelWeight& weight, int threads, const Bo
   const auto part_begin = [&](int64_t part) {  // of whole tiles
     return std::min(round_up(rows * part / parts, shape.tile_rows), rows);
   };
-  return parallel_for(units, (units + threads - 1) / threads, [&](int64_t first, int64_t last) {
+  // In quarters of a thread's share, so that one which was disturbed is not waited for long. Where rows are
+  // few all is over before it would matter, and several panels are read at once.
+  const int64_t share = (units + threads - 1) / threads;
+  const int64_t piece = rows > shape.tile_rows ? std::max<int64_t>(1, share / 4) : share;
+  return parallel_shares(units, piece, threads, [&](int64_t first, int64_t last) {
     for (int64_t unit = first, after = 0; unit < last; unit = after) {
       const int64_t part = unit / panels, panel = unit % panels;
       after = std::min({unit + shape.slice_panels, last, (part + 1) * panels});
