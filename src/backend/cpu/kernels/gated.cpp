@@ -67,7 +67,8 @@ class GatedProblem {
   Gate act_mul_;
   bool has_down_;
   PanelLayer gate_, up_, down_;
-  int64_t step_;  // columns of hidden that are made at a time: by tiles so few that gate and up stay in L1
+  int64_t
+      step_;  // columns of hidden that are made at a time: of many rows by tiles so few that all stays in L1
 };
 
 PanelLayer layer_of(const KernelCall& call, size_t weights, size_t i) {
@@ -84,11 +85,12 @@ GatedProblem::GatedProblem(const KernelCall& call)
       gate_(layer_of(call, weights_of(call), 0)),
       up_(layer_of(call, weights_of(call), 1)) {
   if (has_down_) down_ = layer_of(call, weights_of(call), 2);
-  const PanelShape shape = gate_.shape();
-  step_ = gate_.form == PanelForm::tiles ? shape.columns : shape.slice();
   const Tensor& x = call.inputs[0];
   x_ = {x.data(), x.dtype(), x.numel() / gate_.k, gate_.k, gate_.k, x.stride(-1), gate_};
   if (x.dim() == 2) x_.row_stride = x.stride(0);
+  const PanelShape shape = gate_.shape();
+  const bool many = x_.count > shape.tile_rows;
+  step_ = gate_.form == PanelForm::tiles && many ? shape.columns : shape.slice();
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
 }
 
@@ -107,9 +109,9 @@ void GatedProblem::put(const Hidden& hidden, int64_t rows, Span columns, const R
   if (!has_down_)
     y_.store({hidden.row, hidden.row + rows}, columns, gate);
   else if (gate_.form == PanelForm::tiles)
-    panel_to_tiles(gate.data, rows, columns.size(),
-                   static_cast<uint16_t*>(hidden.rows.at(0, columns.begin - hidden.column)),
-                   hidden.rows.stride);
+    panels_to_tiles({gate.data, rows, columns.size(), gate.stride},
+                    static_cast<uint16_t*>(hidden.rows.at(0, columns.begin - hidden.column)),
+                    hidden.rows.stride);
 }
 
 // Some columns of act(gate) * up.

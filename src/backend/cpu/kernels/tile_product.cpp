@@ -63,13 +63,15 @@ struct EmulatedTiles {
   }
 };
 
-// Registers 0 to 3 hold sums, 4 and 5 rows of x, 6 and 7 columns of the weight.
+// Registers 0 to 3 hold sums, 4 and 5 rows of x, 6 and 7 columns of the weight. Of up to 16 rows two panels
+// are taken at a time: then 2 and 3 are the second one's sums and 5 its columns.
 constexpr TileShapes shapes_for(int64_t rows) {
   TileShapes shapes;
   const auto upper = static_cast<uint8_t>(std::min(rows, kAmxRows));
   const auto lower = static_cast<uint8_t>(rows - upper);
   shapes.rows[0] = shapes.rows[1] = shapes.rows[4] = upper;
-  if (lower > 0) shapes.rows[2] = shapes.rows[3] = shapes.rows[5] = lower;
+  shapes.rows[2] = shapes.rows[3] = lower > 0 ? lower : upper;
+  if (lower > 0) shapes.rows[5] = lower;
   return shapes;
 }
 constexpr auto kShapes = []<size_t... kRows>(std::index_sequence<kRows...>) {
@@ -81,24 +83,27 @@ struct TileBlock {
   const std::byte* rows;
   int64_t row_bytes, lower_rows, step_bytes;  // from one row, from one 16 rows, from one step to the next
   const std::byte* panel;
-  int64_t steps;       // of the depth, kAmxDepth each
-  const char* ahead;   // what is read after this panel: brought into L2 meanwhile,
-  int64_t ahead_step;  // so many bytes a step
+  int64_t panel_bytes;  // to the next one
+  int64_t steps;        // of the depth, kAmxDepth each
+  const char* ahead;    // what is read after this panel: brought into L2 meanwhile,
+  int64_t ahead_step;   // so many bytes a step
   float* c;
   int64_t c_stride;
   bool accumulate;
 };
 
-// Up to 16 rows, or up to 32.
-template <class Tiles, bool kTwo>
+enum class Blocks { one, two_of_rows, two_of_panels };
+
+template <class Tiles, Blocks kBlocks>
 void multiply_block(const TileBlock& block) {
+  constexpr bool kTwo = kBlocks != Blocks::one;
   const int64_t c_bytes = block.c_stride * static_cast<int64_t>(sizeof(float));
-  float* lower = block.c + kAmxRows * block.c_stride;
+  float* second = block.c + (kBlocks == Blocks::two_of_panels ? kBlock : kAmxRows * block.c_stride);
   if (block.accumulate) {
     Tiles::template load<0>(block.c, c_bytes);
     Tiles::template load<1>(block.c + kTileColumns, c_bytes);
-    if constexpr (kTwo) Tiles::template load<2>(lower, c_bytes);
-    if constexpr (kTwo) Tiles::template load<3>(lower + kTileColumns, c_bytes);
+    if constexpr (kTwo) Tiles::template load<2>(second, c_bytes);
+    if constexpr (kTwo) Tiles::template load<3>(second + kTileColumns, c_bytes);
   } else {
     Tiles::template zero<0>();
     Tiles::template zero<1>();
@@ -113,21 +118,30 @@ void multiply_block(const TileBlock& block) {
     Tiles::template multiply<0, 4, 6>();
     Tiles::template load<7>(w + kTileBytes, kAmxRowBytes);
     Tiles::template multiply<1, 4, 7>();
-    if constexpr (kTwo) Tiles::template load<5>(x + block.lower_rows, block.row_bytes);
-    if constexpr (kTwo) Tiles::template multiply<2, 5, 6>();
-    if constexpr (kTwo) Tiles::template multiply<3, 5, 7>();
+    if constexpr (kBlocks == Blocks::two_of_rows) {
+      Tiles::template load<5>(x + block.lower_rows, block.row_bytes);
+      Tiles::template multiply<2, 5, 6>();
+      Tiles::template multiply<3, 5, 7>();
+    }
+    if constexpr (kBlocks == Blocks::two_of_panels) {
+      Tiles::template load<5>(w + block.panel_bytes, kAmxRowBytes);
+      Tiles::template multiply<2, 4, 5>();
+      Tiles::template load<6>(w + block.panel_bytes + kTileBytes, kAmxRowBytes);
+      Tiles::template multiply<3, 4, 6>();
+    }
     for (const char* end = ahead + block.ahead_step; ahead < end; ahead += kAmxRowBytes)
       __builtin_prefetch(ahead, 0, 2);
   }
   Tiles::template store<0>(block.c, c_bytes);
   Tiles::template store<1>(block.c + kTileColumns, c_bytes);
-  if constexpr (kTwo) Tiles::template store<2>(lower, c_bytes);
-  if constexpr (kTwo) Tiles::template store<3>(lower + kTileColumns, c_bytes);
+  if constexpr (kTwo) Tiles::template store<2>(second, c_bytes);
+  if constexpr (kTwo) Tiles::template store<3>(second + kTileColumns, c_bytes);
 }
 
 template <class Tiles>
 void multiply_rows(const TileBlock& block, int64_t rows) {
-  rows > kAmxRows ? multiply_block<Tiles, true>(block) : multiply_block<Tiles, false>(block);
+  rows > kAmxRows ? multiply_block<Tiles, Blocks::two_of_rows>(block)
+                  : multiply_block<Tiles, Blocks::one>(block);
 }
 
 // Columns that do not fill their panel pass through a buffer.
@@ -143,11 +157,12 @@ void multiply_narrow(TileBlock block, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) std::memcpy(c + r * c_stride, buffer + r * kBlock, bytes);
 }
 
+// One panel, or two for up to 16 rows.
 template <class Tiles>
 void multiply_panel(TileBlock block, int64_t row_count, int64_t columns) {
   const TileBlock all = block;
   const int64_t blocks = (row_count + kBlock - 1) / kBlock;
-  // One block waits for the weight, which the processor reads ahead by itself.
+  // One block alone waits for the weight, which the processor reads ahead by itself.
   block.ahead_step = blocks == 1 ? 0 : round_up(2 * kTileBytes / blocks, kAmxRowBytes);
   int64_t configured = 0;
   for (int64_t i = 0; i < blocks; ++i) {
@@ -157,14 +172,21 @@ void multiply_panel(TileBlock block, int64_t row_count, int64_t columns) {
     block.rows = all.rows + 2 * i * all.lower_rows;
     block.ahead = all.ahead + i * block.ahead_step * all.steps;
     block.c = all.c + first * all.c_stride;
-    columns == kBlock ? multiply_rows<Tiles>(block, rows) : multiply_narrow<Tiles>(block, rows, columns);
+    if (columns == 2 * kBlock)
+      multiply_block<Tiles, Blocks::two_of_panels>(block);
+    else if (columns == kBlock)
+      multiply_rows<Tiles>(block, rows);
+    else
+      multiply_narrow<Tiles>(block, rows, columns);
   }
 }
 
 template <class Tiles>
 void multiply(const PanelProduct& p) {
-  for (int64_t column = p.columns.begin; column < p.columns.end; column += kBlock) {
-    const int64_t after = column + kBlock;
+  for (int64_t column = p.columns.begin, after = 0; column < p.columns.end; column = after) {
+    // Few rows wait for the weight, of which more comes from two places at once than from one.
+    const bool two = p.row_count <= kAmxRows && column + 2 * kBlock <= p.columns.end;
+    after = column + (two ? 2 : 1) * kBlock;
     const void* panel = p.weight.at(column, p.depth.begin);
     const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
     multiply_panel<Tiles>({.rows = static_cast<const std::byte*>(p.rows),
@@ -172,6 +194,7 @@ void multiply(const PanelProduct& p) {
                            .lower_rows = p.row_stride * kAmxRows * 2,
                            .step_bytes = p.rows_in_tiles ? kTileBytes : kAmxRowBytes,
                            .panel = static_cast<const std::byte*>(panel),
+                           .panel_bytes = round_up(p.weight.k, kAmxDepth) * kBlock * 2,
                            .steps = (p.depth.size() + kAmxDepth - 1) / kAmxDepth,
                            .ahead = static_cast<const char*>(next),
                            .ahead_step = 0,
@@ -232,14 +255,22 @@ void rows_to_tiles(const PlainRows& from, uint16_t* to, int64_t stride) {
   }
 }
 
-void panel_to_tiles(const float* from, int64_t rows, int64_t columns, uint16_t* to, int64_t stride) {
+void panels_to_tiles(const WideRows& from, uint16_t* to, int64_t stride) {
   const RowKernel narrow = copy_kernel(DType::f32, DType::bf16).row;
-  for (int64_t r = 0; r < rows; r += kAmxRows) {
-    const int64_t count = std::min(kAmxRows, rows - r);
-    uint16_t* tile = to + tile_offset(r, 0, stride);
-    narrow(tile, from + r * kBlock, nullptr, count * kBlock);
-    for (int64_t i = 0; columns < kBlock && i < count; ++i)
-      std::fill(tile + i * kAmxDepth + columns, tile + (i + 1) * kAmxDepth, uint16_t{0});
+  for (int64_t column = 0; column < from.columns; column += kAmxDepth) {
+    const int64_t count = std::min(kAmxDepth, from.columns - column);
+    for (int64_t r = 0; r < from.rows; ++r) {
+      const float* row = from.data + r * from.stride + column;
+      uint16_t* tile_row = to + tile_offset(r, column, stride);
+      if (from.stride == kAmxDepth && count == kAmxDepth) {  // a tile's rows lie as here: all at once
+        const int64_t rows = std::min(kAmxRows, from.rows - r);
+        narrow(tile_row, row, nullptr, rows * kAmxDepth);
+        r += rows - 1;
+        continue;
+      }
+      narrow(tile_row, row, nullptr, count);
+      std::fill(tile_row + count, tile_row + kAmxDepth, uint16_t{0});
+    }
   }
 }
 

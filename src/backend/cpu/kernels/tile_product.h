@@ -29,9 +29,13 @@ struct PlainRows {
   int64_t rows, columns, row_stride, column_stride;
 };
 void rows_to_tiles(const PlainRows& from, uint16_t* to, int64_t stride);
-// `columns` of f32 rows that lie 32 apart, up to 32 of them, into tiles of so long rows, with zeros after
-// them.
-void panel_to_tiles(const float* from, int64_t rows, int64_t columns, uint16_t* to, int64_t stride);
+// Rows of f32, rounded, into tiles of rows that are `stride` long, with zeros up to a whole tile; quickest 32
+// apart.
+struct WideRows {
+  const float* data;
+  int64_t rows, columns, stride;
+};
+void panels_to_tiles(const WideRows& from, uint16_t* to, int64_t stride);
 
 void pack_tile_panel(const PlainWeight& from, int64_t first_column, uint16_t* to);
 void multiply_tile_panels(const PanelProduct& product);
