@@ -139,7 +139,7 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
   };
   const int threads = threads_for(gemm.flops());
   int used = threads;
-  if (gemm.x.count < kFewRows * threads) {
+  if (gemm.x.count < gemm.layer.shape().few_rows * threads) {
     const LeftBuffer x_copy = gemm.x.buffer(gemm.x.count, Reader::all_threads);
     const RowBuffer block(gemm.x.count, gemm.layer.n);
     multiply_by_columns(gemm.x.read({0, gemm.x.count}, x_copy), gemm.x.count, gemm.layer,

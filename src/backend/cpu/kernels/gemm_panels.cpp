@@ -38,7 +38,7 @@ KernelRan run_gemm_panels(const KernelCall& call) {
   const OutputRows y{const_cast<void*>(call.output.data()), x.dtype, gemm.layer.n};
   const int threads = threads_for(gemm.flops());
   const PanelLayer& layer = gemm.layer;
-  if (x.count < kFewRows * threads) {
+  if (x.count < layer.shape().few_rows * threads) {
     const LeftBuffer x_copy = x.buffer(x.count, Reader::all_threads);
     return {gemm.name(), multiply_by_columns(x.read({0, x.count}, x_copy), x.count, layer, y, threads)};
   }

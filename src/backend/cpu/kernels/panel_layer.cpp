@@ -138,7 +138,7 @@ int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int thr
   const auto share = [&](int64_t parts) {
     return static_cast<double>((panels * parts + threads - 1) / threads) / static_cast<double>(parts);
   };
-  constexpr double kWorthIt = 0.95;  // a smaller part reads as much of the weight for fewer rows
+  constexpr double kWorthIt = 0.95;           // a smaller part reads as much of the weight for fewer rows
   const int64_t most = 2 * shape.block_rows;  // that L2 holds
   int64_t best = (rows + most - 1) / most;
   for (int64_t parts = best + 1; parts <= threads && rows / parts >= shape.tile_rows; ++parts)

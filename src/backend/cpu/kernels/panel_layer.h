@@ -115,9 +115,6 @@ void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, 
 void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
                    const RowBuffer& copy);
 
-// A thread with fewer rows than this had better share the weights than the rows.
-inline constexpr int64_t kFewRows = 32;
-
 // Into how many parts rows are cut so that so many panels, each with every part, keep all threads busy to the
 // end.
 int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int threads);

@@ -219,7 +219,8 @@ PanelShape find_shape() {
           .depth_step = 1,
           .depth = 1024,
           .block_rows = 108,
-          .slice_panels = 16};
+          .slice_panels = 16,
+          .few_rows = 32};
 }
 
 void multiply(const PanelProduct& p) {
