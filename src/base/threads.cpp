@@ -54,8 +54,8 @@ int thread_count() {
   int count = configured_threads.load(std::memory_order_relaxed);
   if (count == 0) {
     const int64_t asked = env_int(EnvVar::threads, core_count());
-    EP_CHECK(asked >= 1 && asked <= 1024, "{}: expected 1 to 1024, got {}", env_row(EnvVar::threads).name,
-             asked);
+    EP_CHECK(asked >= 1 && asked <= kMostThreads, "{}: expected 1 to {}, got {}",
+             env_row(EnvVar::threads).name, kMostThreads, asked);
     count = static_cast<int>(asked);
     set_thread_count(count);
   }
@@ -63,7 +63,7 @@ int thread_count() {
 }
 
 void set_thread_count(int count) {
-  count = std::clamp(count, 1, 1024);
+  count = std::clamp(count, 1, kMostThreads);
   configured_threads.store(count, std::memory_order_relaxed);
 }
 
@@ -84,6 +84,8 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body) {
 }
 
 int parallel_shares(int64_t count, int64_t piece, int threads, RangeFunction body) {
+  threads = static_cast<int>(std::min<int64_t>(threads, count));
+  piece = std::max<int64_t>(piece, 1);
   if (threads <= 1) return parallel_for(count, count, body);
   struct alignas(64) Share {
     std::atomic<int64_t> next;

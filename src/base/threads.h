@@ -5,6 +5,8 @@
 
 namespace epilogue {
 
+inline constexpr int kMostThreads = 1024;
+
 int core_count();    // the cores this process may use
 int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or core_count()
 void set_thread_count(int count);

@@ -86,11 +86,30 @@ TEST_F(Threads, StayWhenFewerOfThemHaveWork) {
 
 TEST_F(Threads, APiecesExceptionReachesTheCaller) {
   set_thread_count(4);
-  EXPECT_THROW(parallel_for(4, 1,
-                            [](int64_t begin, int64_t) {
-                              if (begin == 2) throw std::runtime_error("of a piece");
-                            }),
-               std::runtime_error);
+  const auto throws = [](int64_t begin, int64_t) {
+    if (begin == 2) throw std::runtime_error("of a piece");
+  };
+  EXPECT_THROW(parallel_for(4, 1, throws), std::runtime_error);
+  EXPECT_THROW(parallel_shares(4, 1, 4, throws), std::runtime_error);
+}
+
+TEST_F(Threads, NoMoreThanThereIsWorkFor) {
+  set_thread_count(4);
+  const auto nothing = [](int64_t, int64_t) {};
+  EXPECT_EQ(parallel_for(2, 1, nothing), 2);
+  EXPECT_EQ(parallel_shares(2, 1, 4, nothing), 2);
+  EXPECT_EQ(parallel_shares(0, 1, 4, nothing), 0);
+}
+
+TEST_F(Threads, APieceRunsItsOwnPiecesItself) {
+  set_thread_count(3);
+  std::atomic<int> sum{0};
+  parallel_for(3, 1, [&](int64_t, int64_t) {
+    EXPECT_EQ(
+        parallel_shares(10, 2, 3, [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); }),
+        1);
+  });
+  EXPECT_EQ(sum.load(), 30);
 }
 
 }  // namespace

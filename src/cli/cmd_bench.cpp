@@ -144,9 +144,12 @@ std::string to_table(const std::vector<Row>& rows) {
     table.add_row(cells);
   }
   std::string text = table.to_string() + ceilings_text(rows.front().problem);
-  std::set<std::string_view> told;
-  for (const Row& r : rows)
-    if (!r.note.empty() && told.insert(r.note).second) text += r.note + "\n";
+  std::set<std::string> told;  // each with the dtype that it holds for
+  for (const Row& r : rows) {
+    const std::string note =
+        r.note.empty() ? "" : fmt::format("{}: {}\n", dtype_name(r.problem.dtype), r.note);
+    if (told.insert(note).second) text += note;
+  }
   return text;
 }
 
@@ -165,7 +168,7 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
   command.add_option("--min-time", options->min_time, "seconds to measure each row for")
       .at_least(0)
       .show_default();
-  command.add_option("--threads", options->threads, "CPU threads; default: all").at_least(1);
+  command.add_option("--threads", options->threads, "CPU threads; default: all").within(1, kMostThreads);
   command
       .add_option(
           "--clock", options->clock,

@@ -248,7 +248,7 @@ void add_profile_of(Command parent, const char* name, const char* what, ProblemK
   command.add_option("--report", options->report, "write a page that shows the trace: FILE.html");
   command.add_option("--sort", options->sort, "the table's order: PyTorch's keys").show_default();
   command.add_option("--rows", options->rows, "rows of the table; -1: all").at_least(-1).show_default();
-  command.add_option("--threads", options->threads, "CPU threads; default: all").at_least(1);
+  command.add_option("--threads", options->threads, "CPU threads; default: all").within(1, kMostThreads);
   add_format_option(command, options->format);
   command.footer(fmt::format(
       "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));

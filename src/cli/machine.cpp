@@ -42,9 +42,10 @@ std::vector<std::string> cuda_devices() {
 
 std::string machine_json() {
   return fmt::format(
-      R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"cuda":{}}})",
+      R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"amx":{},"cuda":{}}})",
       EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), thread_count(), cpu::isa_name(),
-      cpu::onednn_version(), cpu::onednn_isa(), cpu::has_native_bf16(), json_quote(cuda_devices().front()));
+      cpu::onednn_version(), cpu::onednn_isa(), cpu::has_native_bf16(), cpu::uses_amx(),
+      json_quote(cuda_devices().front()));
 }
 
 std::string machine_text() {
@@ -55,7 +56,9 @@ std::string machine_text() {
   table.add_row({"threads", std::to_string(thread_count())});
   table.add_row({"pointwise kernels", cpu::isa_name()});
   table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), cpu::onednn_isa())});
-  table.add_row({"bf16 products", cpu::has_native_bf16() ? "by the processor" : "in f32, rounded once"});
+  table.add_row({"bf16 products", cpu::uses_amx()          ? "by AMX, in our own tiles"
+                                  : cpu::has_native_bf16() ? "by the processor, through oneDNN"
+                                                           : "in f32, rounded once"});
   for (const std::string& line : cuda_devices()) table.add_row({"cuda", line});
   const std::string cache = cache_dir();
   table.add_row({"cache", cache.empty() ? "none: there is no home folder" : cache});

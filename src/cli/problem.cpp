@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "op/dispatch.h"
+#include "op/gated.h"
 
 namespace epilogue::cli {
 namespace {

@@ -104,8 +104,11 @@ void CompiledFunction::State::count_recompile(const Instance* before, std::span<
   keep_last(stats.reasons, std::move(why));
 }
 
-void CompiledFunction::State::count_failure(std::string why) {
+void CompiledFunction::State::tell_failure(const std::string& why) const {
   verbose_line("compile", fmt::format("{}: stays eager: {}", options.name, why));
+}
+
+void CompiledFunction::State::count_failure(std::string why) {
   ++stats.failed_builds;
   keep_last(stats.failures, std::move(why));
 }
@@ -143,7 +146,10 @@ void CompiledFunction::State::build(Instance& instance) {
     }
   }
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-  if (plan) verbose_line("compile", fmt::format("{}: built in {:.0f} us", options.name, took.count()));
+  if (plan)
+    verbose_line("compile", fmt::format("{}: built in {:.0f} us", options.name, took.count()));
+  else
+    tell_failure(failure);
   const std::lock_guard lock(mutex);
   structures[instance.structure] = plan ? Build::ready : Build::failed;
   instance.plan = plan;
@@ -168,6 +174,7 @@ std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_p
     plan = make_plan(*instance);
   } catch (const std::exception& error) {
     failure = error.what();
+    tell_failure(failure);
   }
   const std::lock_guard lock(mutex);
   if (!plan) {  // of this shape alone: the graph runs op by op

@@ -50,6 +50,7 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
                                                  std::span<const Tensor> inputs);
   void count_recompile(const Instance* before, std::span<const Tensor> inputs);  // with the mutex held
   void count_failure(std::string why);                                           // likewise
+  void tell_failure(const std::string& why) const;
 
   const graph::Function function;
   const CompileOptions options;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "epilogue/ops.h"
 #include "op/op.h"
 
 namespace epilogue {
@@ -21,9 +20,6 @@ Tensor dispatch_if_taken(Op op, std::span<const Tensor> inputs, const Attrs& att
 
 // Why it would be undefined, for a thread that does not capture: what each implementation of the op says.
 std::vector<std::string> refusals(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
-
-// Why gated_mlp() runs neither by one kernel nor by gated_linear's: what these say; "" where it does.
-std::string why_not_joined(const Tensor& x, const GatedWeights& weights, Act act);
 
 // What takes the ops of a thread that captures (graph/capture.h).
 class Recorder {

@@ -1,9 +1,10 @@
 // The gated MLP by the kernels that join its parts, where the device has them.
+#include "op/gated.h"
+
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "epilogue/ops.h"
 #include "op/dispatch.h"
 
 namespace epilogue {
@@ -30,13 +31,14 @@ std::vector<Tensor> mlp_inputs(const Tensor& x, const GatedWeights& weights) {
                      {weights.gate_bias, weights.up_bias, weights.down_bias});
 }
 
-// By one kernel where the device has one for the problem, otherwise undefined. Rows of x that are not evenly
-// apart are brought together first, as they would be for a product.
+// Rows of x that are not evenly apart are brought together first, as they would be for a product.
+bool folds(const Tensor& x) { return x.defined() && x.dim() != 0 && x.dim() != 2 && !x.is_contiguous(); }
+
+// By one kernel where the device has one for the problem, otherwise undefined.
 Tensor joined(Op op, std::vector<Tensor> inputs, Act act) {
   if (inputs.empty() || is_recording()) return {};
   const Tensor x = inputs[0];
-  const bool folds = x.defined() && x.dim() != 0 && x.dim() != 2 && !x.is_contiguous();
-  if (!folds) return dispatch_if_taken(op, inputs, {.act = act});
+  if (!folds(x)) return dispatch_if_taken(op, inputs, {.act = act});
   inputs[0] = fold_rows(x);
   const Tensor rows = dispatch_if_taken(op, inputs, {.act = act});
   if (!rows.defined()) return {};
@@ -58,7 +60,8 @@ Tensor gated_mlp(const Tensor& x, const GatedWeights& weights, Act act) {
   return linear(gated_linear(x, weights, act), weights.down, weights.down_bias);
 }
 
-std::string why_not_joined(const Tensor& x, const GatedWeights& weights, Act act) {
+std::string why_not_joined(const Tensor& given, const GatedWeights& weights, Act act) {
+  const Tensor x = folds(given) ? fold_rows(given) : given;
   const auto reasons = [&](Op op, const std::vector<Tensor>& inputs) {
     return inputs.empty() ? std::vector<std::string>{"some biases are missing"}
                           : refusals(op, inputs, {.act = act});

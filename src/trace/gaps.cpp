@@ -224,7 +224,8 @@ std::string gaps_text(const Trace& trace, int rows) {
 std::string gaps_json(const Trace& trace, int rows) {
   std::string text = fmt::format("{{\"file\":{},\n\"gaps\":[", json_quote(trace.source));
   const char* separator = "\n  ";
-  for (const Gap& gap : find_gaps(trace, rows)) {
+  const GapFinder finder(trace);
+  for (const Gap& gap : finder.explained(finder.find(), rows)) {
     text += fmt::format(
         R"({}{{"idle_us":{:.3f},"at_us":{:.3f},"where":{},"ended_by":{},"launched_by":{},"host":{},"host_us":{:.3f}}})",
         separator, us(gap.duration_ns), us(gap.start_ns - trace.events.front().start_ns),
@@ -232,7 +233,7 @@ std::string gaps_json(const Trace& trace, int rows) {
         json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
     separator = ",\n  ";
   }
-  const int64_t wait = find_first_wait(trace).longest_ns;
+  const int64_t wait = finder.first_wait().longest_ns;
   return fmt::format("{}],\n\"first_wait_us\":{},\n\"problems\":{}}}", text,
                      wait < 0 ? "null" : us_json(wait), problems_json(trace.problems));
 }

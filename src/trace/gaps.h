@@ -25,7 +25,7 @@ struct Gap {
 // What is no gap, since nothing ran before it: from a step's start to its first CPU kernel, the longest of
 // the steps; with a device from the first step's start to the device's first work.
 struct FirstWait {
-  int64_t longest_ns = -1;  // -1: no step, or nothing ran
+  int64_t longest_ns = -1;  // -1: no step, nothing ran, or the device had work before the first step
   bool of_device = false;
 };
 FirstWait find_first_wait(const Trace& trace);

@@ -8,8 +8,8 @@ namespace epilogue::cpu {
 // Whether the processor has it for bf16 and the system lets this process use it.
 bool has_amx();
 
-inline constexpr int64_t kAmxRows = 16, kAmxRowBytes = 64,
-                         kAmxDepth = 32;  // of a register; the depth in bf16
+// Of a register; the depth in bf16.
+inline constexpr int64_t kAmxRows = 16, kAmxRowBytes = 64, kAmxDepth = 32;
 
 // The rows of each register, as the processor reads them.
 struct alignas(64) TileShapes {
@@ -17,6 +17,7 @@ struct alignas(64) TileShapes {
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+static_assert(sizeof(TileShapes) == 64);
 
 #if defined(__x86_64__)
 

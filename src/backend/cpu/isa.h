@@ -13,7 +13,7 @@ namespace epilogue::cpu {
 // load and a branch. Throws Error when the variable names no instruction set.
 void apply_isa_cap();
 
-// "avx512", "avx2" or "scalar": what kernels use from now on.
+// "avx512", "avx2" or "scalar": what kernels use from now on; products of bf16 may go to AMX beyond it.
 const char* isa_name();
 
 // Whether products of bf16 go to AMX: the machine has it and no cap forbids it.

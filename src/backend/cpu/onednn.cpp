@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/allocator.h"
+#include "backend/cpu/amx.h"
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
 #include "base/check.h"
@@ -27,6 +28,7 @@ using dnnl::memory;
 dnnl::engine& engine() {
   static dnnl::engine cpu = [] {
     const std::string_view isa = isa_name();
+    if (isa == "avx512" && has_amx() && !uses_amx()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
     if (isa == "avx2") dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
     if (isa == "scalar") dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);  // the least oneDNN knows
     return dnnl::engine(dnnl::engine::kind::cpu, 0);

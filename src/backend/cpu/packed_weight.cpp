@@ -78,7 +78,8 @@ std::shared_ptr<const PackedWeight> packed_weight(const GemmProblem& problem, DT
 
 std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight, PanelForm form) {
   const DType dtype = weight.tensor->dtype();
-  const int64_t key = panel_shape(form).columns << 8 | static_cast<int64_t>(dtype);
+  const int64_t key =
+      panel_shape(form).columns << 16 | static_cast<int64_t>(form) << 8 | static_cast<int64_t>(dtype);
   return packed_once(weight, key, [&] {
     const auto bytes = static_cast<size_t>(panel_elements(form, weight.n, weight.k)) * dtype_size(dtype);
     auto packed = std::make_shared<PackedWeight>(bytes);

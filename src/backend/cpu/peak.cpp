@@ -153,7 +153,7 @@ double copy_bandwidth_gbs() {
 }
 
 double peak_gflops(DType dtype) {
-  return std::max(dtype == DType::bf16 ? peak_amx_bf16_gflops() : 0, peak_fma_gflops());
+  return std::max(dtype == DType::bf16 && uses_amx() ? peak_amx_bf16_gflops() : 0, peak_fma_gflops());
 }
 
 }  // namespace epilogue::cpu

@@ -67,8 +67,8 @@ class GatedProblem {
   Gate act_mul_;
   bool has_down_;
   PanelLayer gate_, up_, down_;
-  int64_t
-      step_;  // columns of hidden that are made at a time: of many rows by tiles so few that all stays in L1
+  // Columns of hidden that are made at a time: of many rows by tiles so few that all stays in L1.
+  int64_t step_;
 };
 
 PanelLayer layer_of(const KernelCall& call, size_t weights, size_t i) {

@@ -21,7 +21,6 @@
 namespace epilogue {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
 using testing::StartsWith;
 
@@ -75,9 +74,9 @@ void expect_close(const Tensor& found, const Tensor& expected, const std::string
 }
 
 // By tiles, also where the processor has none.
-struct EmulatedTiles {
-  EmulatedTiles() { cpu::emulate_tiles(true); }
-  ~EmulatedTiles() { cpu::emulate_tiles(false); }
+struct WithEmulatedTiles {
+  WithEmulatedTiles() { cpu::emulate_tiles(true); }
+  ~WithEmulatedTiles() { cpu::emulate_tiles(false); }
 };
 
 // x in one of the layouts a caller may have it in.
@@ -147,25 +146,12 @@ TEST(GatedPanels, RandomProblemsMatchFloat64) {
 }
 
 TEST(GatedTiles, RandomProblemsMatchFloat64) {
-  const EmulatedTiles tiles;
+  const WithEmulatedTiles tiles;
   check_random_problems(kSanitized ? 20 : 100, {DType::bf16});
 }
 
-TEST(GatedTiles, LinearsMatchFloat64) {
-  const EmulatedTiles tiles;
-  for (const auto& [m, k, n] :
-       {std::array<int64_t, 3>{1, 1, 1}, {16, 32, 32}, {17, 33, 31}, {33, 1100, 70}, {200, 64, 96}})
-    for (const bool bias : {false, true}) {
-      const Tensor x = randn({m, k}, 1, {DType::bf16}), w = scaled({n, k}, 2, DType::bf16);
-      const Tensor b = bias ? randn({n}, 3, {DType::bf16}) : Tensor();
-      const Tensor wide = linear(x.to(DType::f64), w.to(DType::f64), bias ? b.to(DType::f64) : b);
-      EXPECT_THAT(kernels_of([&] { expect_close(linear(x, w, b), wide, std::to_string(m)); }),
-                  Contains("panel_gemm_amx_bf16"));
-    }
-}
-
 TEST(GatedTiles, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
-  const EmulatedTiles tiles;
+  const WithEmulatedTiles tiles;
   check_bits(DType::bf16);
 }
 
@@ -187,21 +173,28 @@ TEST(GatedPanels, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
   for (const DType dtype : {DType::f32, DType::bf16}) check_bits(dtype);
 }
 
-TEST(GatedPanels, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
+void check_memory(DType dtype) {
   const int threads = thread_count();
   set_thread_count(2);  // more would be allowed more than hidden takes: 32 MB in f16
-  for (const DType dtype : {DType::f32, DType::f16}) {
-    nn::GatedMlp mlp(16, 4096, {.mode = nn::Mode::fused, .tensor = {dtype}});
-    const Tensor x = randn({4096, 16}, 1, {dtype});
-    mlp.forward(x);  // packs the weights
-    EXPECT_THAT(kernels_of([&] { mlp.forward(x); }), ElementsAre(StartsWith("panel_gated_mlp_gelu_tanh_")));
-    const int64_t before = memory_stats().allocated;
-    reset_peak_memory();
-    const Tensor y = mlp.forward(x);
-    const int64_t allowed = static_cast<int64_t>(y.nbytes()) + (int64_t{8} << 20) * thread_count();
-    EXPECT_LE(memory_stats().peak_allocated - before, allowed) << dtype_name(dtype);
-  }
+  nn::GatedMlp mlp(16, 4096, {.mode = nn::Mode::fused, .tensor = {dtype}});
+  const Tensor x = randn({4096, 16}, 1, {dtype});
+  mlp.forward(x);  // packs the weights
+  EXPECT_THAT(kernels_of([&] { mlp.forward(x); }), ElementsAre(StartsWith("panel_gated_mlp_gelu_tanh_")));
+  const int64_t before = memory_stats().allocated;
+  reset_peak_memory();
+  const Tensor y = mlp.forward(x);
+  const int64_t allowed = static_cast<int64_t>(y.nbytes()) + (int64_t{8} << 20) * thread_count();
+  EXPECT_LE(memory_stats().peak_allocated - before, allowed) << dtype_name(dtype);
   set_thread_count(threads);
+}
+
+TEST(GatedPanels, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
+  for (const DType dtype : {DType::f32, DType::f16}) check_memory(dtype);
+}
+
+TEST(GatedTiles, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
+  const WithEmulatedTiles tiles;
+  check_memory(DType::bf16);
 }
 
 TEST(GatedPanels, WeightsThatWereWrittenArePackedAnew) {

@@ -1,7 +1,8 @@
 #include "backend/cpu/kernels/gemm_panels.h"
 
+#include <string>
+
 #include "backend/cpu/gemm_problem.h"
-#include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "base/intern.h"
 
@@ -43,7 +44,8 @@ KernelRan run_gemm_panels(const KernelCall& call) {
     return {gemm.name(), multiply_by_columns(x.read({0, x.count}, x_copy), x.count, layer, y, threads)};
   }
   const PanelShape shape = layer.shape();
-  const int64_t slice = y.needs_copy() ? shape.slice() : layer.n;  // rounded while it is in cache
+  const int64_t slice =
+      y.needs_copy() ? std::min(shape.slice(), layer.n) : layer.n;  // rounded while in cache
   const auto run_blocks = [&](int64_t longest, const auto& next) {
     const LeftBuffer x_copy = x.buffer(longest, Reader::one_thread);
     const RowBuffer y_copy = y.buffer(longest, slice);

@@ -11,7 +11,7 @@ struct PanelGemm {
   explicit PanelGemm(const KernelCall& call);
 
   int64_t flops() const { return 2 * x.count * layer.n * layer.k; }
-  const char* name() const;  // "panel_gemm_avx512_f32", "panel_gemm_avx512_f32_from_bf16"
+  const char* name() const;  // "panel_gemm_avx512_f32", "panel_gemm_amx_bf16"
 
   InputRows x;
   PanelLayer layer;

@@ -23,7 +23,7 @@ LeftBuffer::LeftBuffer(int64_t rows, int64_t columns, const PanelWeight& weight)
   dtype = weight.row_dtype();
   stride = round_up(columns, weight.shape().depth_step);
   in_tiles = weight.form == PanelForm::tiles;
-  const int64_t whole = in_tiles ? round_up(rows, weight.shape().tile_rows) : rows;
+  const int64_t whole = in_tiles ? round_up(rows, kAmxRows) : rows;
   storage = Allocator::instance().allocate(static_cast<size_t>(whole * stride) * dtype_size(dtype));
   data = storage.get()->data;
 }
@@ -43,8 +43,14 @@ LeftRows InputRows::read(Span rows, const LeftBuffer& copy) const {
   void* from = given.at(rows.begin);
   if (!copy.data) return given.from_row(rows.begin);
   if (copy.in_tiles) {
-    rows_to_tiles({static_cast<const uint16_t*>(from), rows.size(), width, row_stride, column_stride},
-                  static_cast<uint16_t*>(copy.data), copy.stride);
+    constexpr int64_t kWorthAThread = 1 << 15;  // elements
+    const int64_t tiles = (rows.size() + kAmxRows - 1) / kAmxRows;
+    parallel_for(tiles, kWorthAThread / (kAmxRows * copy.stride) + 1, [&](int64_t begin, int64_t end) {
+      const Span some{begin * kAmxRows, std::min(end * kAmxRows, rows.size())};
+      rows_to_tiles({static_cast<const uint16_t*>(from) + some.begin * row_stride, some.size(), width,
+                     row_stride, column_stride},
+                    static_cast<uint16_t*>(copy.at(some.begin)), copy.stride);
+    });
     return copy;
   }
   const Tensor as_given = from_blob(from, {rows.size(), width}, {dtype}, {}, {row_stride, column_stride});
@@ -61,6 +67,8 @@ Rows OutputRows::place(int64_t row, int64_t column, const RowBuffer& copy) const
 void OutputRows::store(Span rows, Span columns, const Rows& from) const {
   if (!needs_copy()) return;
   const RowKernel narrow = copy_kernel(DType::f32, dtype).row;
+  if (columns.size() == width && from.stride == width)
+    return narrow(at(rows.begin, 0), from.data, nullptr, rows.size() * width);
   for (int64_t r = 0; r < rows.size(); ++r)
     narrow(at(rows.begin + r, columns.begin), from.at(r), nullptr, columns.size());
 }

@@ -1,5 +1,5 @@
-// Layers over weights in panels: what products of panel_product.h need around them. Rows are brought to f32,
-// the depth is cut for the caches, rows or columns are shared among threads.
+// Layers over weights in panels: what products of panel_product.h need around them. Rows are brought to what
+// they read, the depth is cut for the caches, rows or columns are shared among threads.
 #pragma once
 
 #include <algorithm>

@@ -3,8 +3,9 @@
 //
 // A panel holds some neighbouring columns of a [k, n] weight, the depth k outermost, so that a tile reads it
 // from one end to the other. Each element of a product is one chain of multiply-adds in the order of k,
-// started from what stood in c or from 0: its bits depend neither on how rows, columns and depth are cut nor
-// on threads.
+// started from what stood in c or from 0; by AMX two chains in each 32 of the depth, of even and of odd k,
+// whose sum is added to c, and denormals count as 0. So its bits depend neither on how rows, columns and
+// depth are cut nor on threads.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +54,8 @@ struct PanelWeight {
   int64_t n = 0, k = 0;
 
   PanelShape shape() const { return panel_shape(form); }
-  DType row_dtype() const {
-    return form == PanelForm::tiles ? DType::bf16 : DType::f32;
-  }                                                     // of what it multiplies
+  // Of the rows that it multiplies.
+  DType row_dtype() const { return form == PanelForm::tiles ? DType::bf16 : DType::f32; }
   const void* at(int64_t column, int64_t depth) const;  // of the panel that begins with this column
 };
 

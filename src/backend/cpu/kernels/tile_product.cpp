@@ -20,7 +20,7 @@ constexpr int64_t kBlock = 32;  // rows, and columns, of a block: two tiles of e
 
 std::atomic<bool> emulated{false};
 
-// What AmxTiles does, for processors without it.
+// What AmxTiles does, for processors without it; the same but for denormals.
 struct EmulatedTiles {
   struct Registers {
     TileShapes shapes;
@@ -56,10 +56,13 @@ struct EmulatedTiles {
     const auto* a = reinterpret_cast<const uint16_t*>(registers().tile[kA]);
     const auto* b = reinterpret_cast<const uint16_t*>(registers().tile[kB]);
     for (int64_t r = 0; r < registers().shapes.rows[kA]; ++r)
-      for (int64_t column = 0; column < kTileColumns; ++column)
+      for (int64_t column = 0; column < kTileColumns; ++column) {
+        float sums[2] = {};
         for (int64_t i = 0; i < kAmxDepth; ++i)
-          c[r * kTileColumns + column] +=
+          sums[i % 2] +=
               f32_from_bf16(a[r * kAmxDepth + i]) * f32_from_bf16(b[i / 2 * kAmxDepth + column * 2 + i % 2]);
+        c[r * kTileColumns + column] += sums[0] + sums[1];
+      }
   }
 };
 
@@ -159,12 +162,11 @@ void multiply_narrow(TileBlock block, int64_t rows, int64_t columns) {
 
 // One panel, or two for up to 16 rows.
 template <class Tiles>
-void multiply_panel(TileBlock block, int64_t row_count, int64_t columns) {
+void multiply_panel(TileBlock block, int64_t row_count, int64_t columns, int64_t& configured) {
   const TileBlock all = block;
   const int64_t blocks = (row_count + kBlock - 1) / kBlock;
   // One block alone waits for the weight, which the processor reads ahead by itself.
   block.ahead_step = blocks == 1 ? 0 : round_up(2 * kTileBytes / blocks, kAmxRowBytes);
-  int64_t configured = 0;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t first = i * kBlock, rows = std::min(kBlock, row_count - first);
     if (configured != rows) Tiles::configure(kShapes[static_cast<size_t>(rows - 1)]);
@@ -183,6 +185,7 @@ void multiply_panel(TileBlock block, int64_t row_count, int64_t columns) {
 
 template <class Tiles>
 void multiply(const PanelProduct& p) {
+  int64_t configured = 0;  // for so many rows
   for (int64_t column = p.columns.begin, after = 0; column < p.columns.end; column = after) {
     // Few rows wait for the weight, of which more comes from two places at once than from one.
     const bool two = p.row_count <= kAmxRows && column + 2 * kBlock <= p.columns.end;
@@ -201,7 +204,7 @@ void multiply(const PanelProduct& p) {
                            .c = p.c + (column - p.columns.begin),
                            .c_stride = p.c_stride,
                            .accumulate = p.accumulate},
-                          p.row_count, std::min(after, p.columns.end) - column);
+                          p.row_count, std::min(after, p.columns.end) - column, configured);
   }
   Tiles::release();  // so that the system does not save the tiles of a thread that rests
 }

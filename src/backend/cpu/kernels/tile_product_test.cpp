@@ -1,0 +1,124 @@
+// Products of bf16 by tiles, with AMX's instructions emulated: layouts, and linear layers against float64.
+#include "backend/cpu/kernels/tile_product.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/half.h"
+#include "base/threads.h"
+#include "epilogue/compile.h"
+#include "epilogue/ops.h"
+#include "traced.h"
+
+namespace epilogue {
+namespace {
+
+using testing::Contains;
+using testing::StartsWith;
+
+class TileProduct : public testing::Test {
+ protected:
+  TileProduct() { cpu::emulate_tiles(true); }
+  ~TileProduct() override {
+    cpu::emulate_tiles(false);
+    set_thread_count(threads_);
+  }
+  const int threads_ = thread_count();
+};
+
+TEST_F(TileProduct, RowsBecomeTilesWithZerosAfterThem) {
+  const int64_t rows = 19, columns = 37, stride = 64;
+  std::vector<uint16_t> plain(static_cast<size_t>(2 * rows * columns));
+  for (size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<uint16_t>(i + 1);
+  for (const int64_t column_stride : {1, 2}) {
+    std::vector<uint16_t> tiles(static_cast<size_t>(32 * stride), 0xffff);
+    cpu::rows_to_tiles({plain.data(), rows, columns, columns * column_stride, column_stride}, tiles.data(),
+                       stride);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < stride; ++c)
+        EXPECT_EQ(tiles[static_cast<size_t>(cpu::tile_offset(r, c, stride))],
+                  c < columns ? r * columns * column_stride + c * column_stride + 1 : 0)
+            << r << ", " << c;
+  }
+}
+
+TEST_F(TileProduct, WideRowsBecomeTilesWithZerosAfterThem) {
+  for (const auto& [rows, columns, from_stride] :
+       {std::array<int64_t, 3>{19, 32, 32}, {19, 20, 32}, {3, 70, 80}}) {
+    const int64_t stride = cpu::round_up(columns, 32);
+    std::vector<float> wide(static_cast<size_t>(rows * from_stride), std::nanf(""));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        wide[static_cast<size_t>(r * from_stride + c)] = static_cast<float>(r + 100 * c % 128);
+    std::vector<uint16_t> tiles(static_cast<size_t>(32 * stride), 0xffff);
+    cpu::panels_to_tiles({wide.data(), rows, columns, from_stride}, tiles.data(), stride);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < stride; ++c)
+        EXPECT_EQ(f32_from_bf16(tiles[static_cast<size_t>(cpu::tile_offset(r, c, stride))]),
+                  c < columns ? static_cast<float>(r + 100 * c % 128) : 0)
+            << r << ", " << c;
+  }
+}
+
+// Relative to the largest element.
+void expect_bf16_close(const Tensor& found, const Tensor& expected, const std::string& what) {
+  const Tensor a = found.to(DType::f64).contiguous(), b = expected.contiguous();
+  ASSERT_EQ(a.sizes(), b.sizes()) << what;
+  double worst = 0, largest = 1e-3;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    worst = std::max(worst, std::abs(a.data<double>()[i] - b.data<double>()[i]));
+    largest = std::max(largest, std::abs(b.data<double>()[i]));
+  }
+  EXPECT_LE(worst, (0x1p-8 + 4e-6) * largest) << what;
+}
+
+struct ProductSizes {
+  int64_t m, k, n;
+};
+constexpr ProductSizes kProductSizes[] = {{1, 1, 1},    {16, 32, 32},   {17, 33, 70},
+                                          {5, 64, 200}, {33, 1100, 70}, {200, 64, 96}};
+
+TEST_F(TileProduct, LinearsMatchFloat64) {
+  for (const int threads : {1, 3})
+    for (const auto& [m, k, n] : kProductSizes)
+      for (const int layout : {0, 1, 2, 3}) {
+        set_thread_count(threads);
+        const Tensor whole = randn({2 * m + 3, 2 * k + 5}, 1, {DType::bf16});
+        const Tensor x = layout == 0   ? randn({m, k}, 1, {DType::bf16})
+                         : layout == 1 ? whole.slice(0, 2, m + 2).slice(1, 1, k + 1)
+                         : layout == 2 ? randn({k, m}, 1, {DType::bf16}).t()
+                                       : whole.slice(0, 0, m).slice(1, 0, 2 * k, 2);
+        Tensor w = randn({n, k}, 2, {DType::bf16}).set_parameter();
+        const Tensor b = layout == 1 ? randn({n}, 3, {DType::bf16}) : Tensor();
+        const Tensor wide = linear(x.to(DType::f64), w.to(DType::f64), b.defined() ? b.to(DType::f64) : b);
+        const std::string what = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) +
+                                 " layout " + std::to_string(layout) + ", " + std::to_string(threads) +
+                                 " threads";
+        EXPECT_THAT(kernels_of([&] { expect_bf16_close(linear(x, w, b), wide, what); }),
+                    Contains("panel_gemm_amx_bf16"));
+      }
+}
+
+TEST_F(TileProduct, ActivationsGoIntoTheEpilogue) {
+  for (const int threads : {1, 3})
+    for (const auto& [m, k, n] : kProductSizes) {
+      set_thread_count(threads);
+      const Tensor x = randn({m, k}, 1, {DType::bf16});
+      const Tensor w = randn({n, k}, 2, {DType::bf16}).set_parameter();
+      const CompiledFunction f = compile([w](const Tensor& t) { return gelu(linear(t, w)); });
+      f(x);
+      f.wait_ready();
+      const Tensor wide = gelu(linear(x.to(DType::f64), w.to(DType::f64)));
+      EXPECT_THAT(kernels_of([&] { expect_bf16_close(f(x), wide, std::to_string(m)); }),
+                  Contains(StartsWith("panel_gemm_amx_bf16_gelu")));
+    }
+}
+
+}  // namespace
+}  // namespace epilogue
