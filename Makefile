@@ -20,7 +20,7 @@ test: ## install, build and run every test
 
 build: ## install what is missing and build the program: build/release/bin/epilogue
 	@tools/deps build
-	@tools/build release epilogue_program
+	@tools/build release runtime
 
 format: ## format the sources in place
 	@tools/deps check

@@ -87,6 +87,20 @@ class Program(unittest.TestCase):
         self.assertIn("own: there is no gate\n", self.result("profile", "mlp", *small, "--mode", "fused", "--no-gate"))
         self.assertIsNone(self.profile("mlp", *small, "--mode", "fused", "--dtype", "f16")["modes"][0]["note"])
 
+    def test_a_mode_of_the_mlp_says_so_elsewhere(self):
+        for mode in ("tuned", "fused"):
+            self.assertIn(f"\n{mode} runs as eager: it is a mode of the MLP\n", self.result("profile", "linear", "--mode", mode))
+
+    def test_what_is_not_known_is_named_with_the_help_that_lists_it(self):
+        self.refused("bench", "mlp", "--bacth", 1, says="epilogue: '--bacth' is not known; see epilogue bench mlp --help")
+        self.refused("profile", "mlp", "--mode", "fuse", says="mode 'fuse' is not known: expected eager, ")
+        rows = self.json("bench", "linear", "--mode", "eager", "--min-time", 0)["rows"]  # as profile and verify have it
+        self.assertEqual([row["mode"] for row in rows], ["eager"])
+
+    def test_a_graphs_memory_is_that_of_its_inputs(self):
+        told = self.result("graph", "mlp", "--passes", "--batch", 2, "--seq", 16, "--disable", "gated_fusion")
+        self.assertIn("768.00 KB for what lives between kernels", told)  # two of 32 x 3072 in f32
+
     def test_compiled_mlp_has_no_kernel_for_the_activation_alone(self):
         small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
         for dtype in ("f32", "bf16", "f16"):

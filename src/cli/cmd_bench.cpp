@@ -122,17 +122,23 @@ std::string ceilings_text(const Problem& problem) {
 
 std::string to_table(const std::vector<Row>& rows) {
   const bool device = rows.front().device.has_value();
-  std::vector<TextTable::Column> columns{{"M"},          {"dim"},          {"hidden"},
-                                         {"act", false}, {"dtype", false}, {"mode", false},
-                                         {"median"},     {"min"},          {"p95"}};
+  const bool mlp = rows.front().problem.kind == ProblemKind::mlp;
+  std::vector<TextTable::Column> columns{{"M"}};
+  if (mlp)
+    columns.insert(columns.end(), {{"dim"}, {"hidden"}, {"act", false}});
+  else
+    columns.insert(columns.end(), {{"in"}, {"out"}});
+  columns.insert(columns.end(), {{"dtype", false}, {"mode", false}, {"median"}, {"min"}, {"p95"}});
   if (device) columns.insert(columns.end(), {{"stream"}, {"wall"}});
   columns.insert(columns.end(), {{"GFLOP/s"}, {"of peak"}, {"kernels"}, {"implementation", false}});
   TextTable table(columns);
   for (const Row& r : rows) {
-    std::vector<std::string> cells{
-        std::to_string(r.problem.rows()), std::to_string(r.problem.dim), std::to_string(r.problem.hidden),
-        act_name(r.problem.act),          dtype_name(r.problem.dtype),   nn::mode_name(r.mode),
-        format_us(r.timing.median_us),    format_us(r.timing.min_us),    format_us(r.timing.p95_us)};
+    std::vector<std::string> cells{std::to_string(r.problem.rows()), std::to_string(r.problem.dim),
+                                   std::to_string(r.problem.hidden)};
+    if (mlp) cells.push_back(act_name(r.problem.act));
+    cells.insert(cells.end(),
+                 {dtype_name(r.problem.dtype), nn::mode_name(r.mode), format_us(r.timing.median_us),
+                  format_us(r.timing.min_us), format_us(r.timing.p95_us)});
     if (device) {
       cells.push_back(format_us(r.device->stream.median_us));
       cells.push_back(format_us(r.device->wall.median_us));
@@ -163,7 +169,7 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
   const Command command = parent.add_subcommand(name, what);
   auto problem = std::make_shared<ProblemOptions>(command, kind);
   auto options = std::make_shared<Options>();
-  command.add_option("--modes", options->modes, "modes, with commas, or all").show_default();
+  command.add_option("--modes,--mode", options->modes, "modes, with commas, or all").show_default();
   command.add_option("--shapes", options->shapes, "a file with one problem a line, see bench/shapes");
   command.add_option("--min-time", options->min_time, "seconds to measure each row for")
       .at_least(0)

@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -102,16 +103,27 @@ std::optional<int> CommandLine::run(int argc, char** argv) try {
   return std::nullopt;
 } catch (const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app_->exit(error);
-  // "A subcommand is required" would hide the one that was misspelt.
-  const auto unread =
-      dynamic_cast<const CLI::RequiredError*>(&error) ? app_->remaining(true) : std::vector<std::string>();
-  if (unread.empty()) throw UsageError(error.what());
   const CLI::App* command = app_.get();
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::string path = command->get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  // "A subcommand is required" would hide the one that was misspelt, and CLI11 lists an option after its
+  // value.
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error);
+  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error);
+  const auto unread = extras || missing ? app_->remaining(true) : std::vector<std::string>();
+  if (unread.empty()) throw UsageError(error.what(), path);
+  const auto option =
+      std::ranges::find_if(unread, [](const std::string& word) { return word.starts_with('-'); });
+  const std::string& word = option != unread.end() ? *option : unread.front();
   std::vector<std::string> names;
   for (const CLI::App* one : command->get_subcommands(nullptr)) names.push_back(one->get_name());
-  if (names.empty()) throw UsageError(fmt::format("{}, got '{}'", error.what(), unread.front()));
-  throw UsageError(fmt::format("'{}' is not known: expected {}", unread.front(), fmt::join(names, ", ")));
+  if (extras && names.empty()) throw UsageError(fmt::format("'{}' is not known", word), path);
+  if (names.empty()) throw UsageError(fmt::format("{}, got '{}'", error.what(), word), path);
+  throw UsageError(fmt::format("'{}' is not known: expected {}", unread.front(), fmt::join(names, ", ")),
+                   path);
 }
 
 }  // namespace epilogue::cli

@@ -61,9 +61,11 @@ class Command {
   CLI::App* app_;
 };
 
-// What is wrong with a line, in one sentence.
+// What is wrong with a line, in one sentence, and whose --help tells more: "epilogue bench mlp".
 struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  UsageError(const std::string& what, std::string whose)
+      : std::runtime_error(what), command(std::move(whose)) {}
+  std::string command;
 };
 
 class CommandLine {

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   try {
     if (const std::optional<int> done = line.run(argc, argv)) return *done;
   } catch (const epilogue::cli::UsageError& error) {
-    return refuse(fmt::format("{}; see epilogue --help", error.what()));
+    return refuse(fmt::format("{}; see {} --help", error.what(), error.command));
   } catch (const epilogue::Error& error) {
     return refuse(error.what());
   } catch (const std::exception& error) {

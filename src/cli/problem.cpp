@@ -186,7 +186,7 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
     };
   const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
   if (mode == nn::Mode::compiled) forward = [compiled](const Tensor& in) { return compiled(in); };
-  return {forward, x, [compiled] { return compiled; }, nullptr};
+  return {forward, x, [compiled] { return compiled; }, nullptr, false};
 }
 
 void wait_until_compiled(const Workload& workload, nn::Mode mode) {
@@ -201,6 +201,8 @@ std::string mode_note(const Workload& workload, nn::Mode mode) {
     return failures.empty() ? ""
                             : fmt::format("compiled runs op by op, its build failed: {}", failures.back());
   }
+  if (!workload.is_mlp && mode != nn::Mode::eager)
+    return fmt::format("{} runs as eager: it is a mode of the MLP", nn::mode_name(mode));
   if (mode != nn::Mode::fused || !workload.why_not_fused) return "";
   const std::string why = workload.why_not_fused();
   return why.empty() ? "" : fmt::format("fused runs without a kernel of its own: {}", why);

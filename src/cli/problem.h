@@ -59,6 +59,7 @@ struct Workload {
   std::function<CompiledFunction()> compiled;  // what mode `compiled` runs, once it was called
   // Of an MLP: why no kernel of mode `fused` takes it; "" where one does.
   std::function<std::string()> why_not_fused;
+  bool is_mlp = true;  // otherwise `tuned` and `fused` are nothing else than eager
 };
 // `kernels` are for the layers of an MLP with a gate.
 Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels = {});

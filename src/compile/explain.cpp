@@ -15,6 +15,14 @@ graph::Graph capture_with_symbols(const graph::Function& function, std::span<con
   }
 }
 
+// A symbol stands for any size by a large prime: what is told in bytes is taken from the inputs as they are.
+void tell_real_sizes(compiler::PassesResult& passes, const graph::Function& function,
+                     std::span<const Tensor> inputs, const CompileOptions& options) {
+  graph::Graph sized = graph::capture(function, inputs);
+  const compiler::PassesResult real = compiler::run_passes(sized, options, true);
+  for (size_t i = 0; i < passes.reports.size(); ++i) passes.reports[i].notes = real.reports[i].notes;
+}
+
 std::string pass_text(const compiler::PassReport& report, const std::string& before) {
   std::string text = fmt::format("\n== {}", report.name);
   if (report.off) return text + ": off\n";
@@ -33,7 +41,8 @@ std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
     text += fmt::format("{}{}", name == graph.symbols[0].first ? "   any size: " : ", ", name);
   if (!graph.symbols.empty()) text += "\n";
   std::string before = to_text(graph);
-  const compiler::PassesResult passes = compiler::run_passes(graph, options, true);
+  compiler::PassesResult passes = compiler::run_passes(graph, options, true);
+  if (!graph.symbols.empty()) tell_real_sizes(passes, function, inputs, options);
   if (what.passes)
     for (const compiler::PassReport& report : passes.reports) {
       text += pass_text(report, before);

@@ -53,7 +53,7 @@ Mode mode_from_name(const std::string& name) {
   std::string known;
   for (const Mode mode : available_modes())
     known += (known.empty() ? "" : ", ") + std::string(mode_name(mode));
-  fail("mode '{}' is not in this build: expected {}", name, known);
+  fail("mode '{}' is not known: expected {}", name, known);
 }
 
 std::span<const Mode> available_modes() {

@@ -128,7 +128,7 @@ TEST(Diff, NoFusionIsClaimedWithoutEvidence) {
   b.kernel("vendor::magic", "three", 10, 5);
   const Diff diff = diff_traces(a.done(), b.done());
   EXPECT_THAT(diff.fusions, IsEmpty());
-  EXPECT_THAT(diff_sentence(diff), HasSubstr("one and two left; three came"));
+  EXPECT_THAT(diff_sentence(diff), HasSubstr("one and two gone; three new"));
 }
 
 TEST(Diff, AnotherKernelOfTheSameOpIsNoFusion) {

@@ -61,8 +61,8 @@ std::string kernel_changes(const Diff& diff) {
     for (const std::string& name : kernels) names.push_back(brief(DiffKind::kernel, name));
     if (!names.empty()) parts.push_back(fmt::format("{} {}", listed(names), what));
   };
-  add("left", diff.gone);
-  add("came", diff.added);
+  add("gone", diff.gone);
+  add("new", diff.added);
   return parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "));
 }
 

@@ -77,7 +77,24 @@ void explain_words(std::span<const std::string_view> words, NameBuilder& out) {
     set_types(words[i + 1], out);
     i += 2;
   }
+  // Behind a product's dtype stand the steps of its epilogue.
+  const auto how = words.subspan(std::min(i, words.size()));
+  const bool product = out.kernel().value(NameField::op) == "GEMM";
+  if (product && !how.empty() && std::ranges::all_of(how, is_pointwise)) {
+    const std::string_view steps(
+        how.front().data(), static_cast<size_t>(how.back().data() + how.back().size() - how.front().data()));
+    out.stated(NameField::epilogue, std::string(steps), steps);
+    return;
+  }
   for (; i < words.size(); ++i) explain_how(words[i], out);
+}
+
+// gemm_reference_f64: what runs where no other product does.
+bool explain_reference(const Words& words, NameBuilder& out) {
+  if (words.size() != 3 || words[0] != "gemm" || words[1] != "reference" || !is_type(words[2])) return false;
+  out.family("Epilogue", "epilogue-cpu", words[1]);
+  explain_words(words, out);
+  return true;
 }
 
 // copy_<from>_<to>_<isa> and fill_<dtype>: others use such names too.
@@ -121,7 +138,8 @@ std::string_view take_package(std::string_view& name) {
 bool explain_ours(std::string_view name, NameBuilder& out) {
   const std::string_view package = take_package(name);
   const Words words = split_words(name);
-  if (explain_compiled(name, out) || explain_copy_or_fill(words, out)) return true;
+  if (explain_compiled(name, out) || explain_copy_or_fill(words, out) || explain_reference(words, out))
+    return true;
   const std::string_view provider = words[0];
   const bool onednn = provider == "onednn", pointwise = provider == "pointwise", panel = provider == "panel";
   if ((provider != "epilogue" && !onednn && !pointwise && !panel) || words.size() < 3) return false;

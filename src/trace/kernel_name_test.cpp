@@ -109,6 +109,15 @@ TEST(KernelName, OpOfOurNamesIsStatedOnlyByAKnownWord) {
   EXPECT_EQ(explain_kernel("ep_fused_rope_0").value(NameField::op), "");
 }
 
+TEST(KernelName, OurProductsTellTheirEpilogue) {
+  const KernelName kernel = explain_kernel("panel_gemm_avx512_f32_gelu_tanh_mul");
+  EXPECT_EQ(kernel.value(NameField::epilogue), "gelu_tanh_mul");
+  EXPECT_EQ(kernel[NameField::epilogue].token, "gelu_tanh_mul");
+  EXPECT_TRUE(kernel.features.empty());
+  EXPECT_EQ(explain_kernel("panel_gemm_amx_bf16_relu").value(NameField::epilogue), "relu");
+  EXPECT_EQ(explain_kernel("gemm_reference_f64").value(NameField::op), "GEMM");
+}
+
 TEST(ShortName, DoesNotCutACodePoint) {
   const std::string brief = short_name(std::string(92, 'k') + "\xC2\xB5" + std::string(20, 'k'));
   EXPECT_EQ(brief, std::string(92, 'k') + "...");

@@ -99,6 +99,7 @@ class StepFinder {
 
   Regime decide(const Step& step, const Measured& measured) const {
     if (measured.untied) return Regime::incomplete;
+    if (!has_device_ && trace_.damaged && !trace_.devices.empty()) return Regime::incomplete;
     if (!has_device_) return Regime::cpu;
     if (share(step.device_busy_ns, step.wall_ns) >= kBusyShare) return Regime::device_bound;
     if (share(step.sync_ns, step.wall_ns) >= kSyncShare) return Regime::waiting_on_sync;

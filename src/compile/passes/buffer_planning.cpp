@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/format.h"
 #include "compile/passes/edit.h"
 
 namespace epilogue::compiler {
@@ -106,9 +107,9 @@ void buffer_planning(Graph& graph, PassContext& context) {
     }
   }
   plan.peak = plan.workspace + outputs;
-  context.notes.push_back(
-      fmt::format("{} bytes for what lives between kernels, {} without reuse; {} in place", plan.workspace,
-                  plan.unplanned - outputs, in_place));
+  context.notes.push_back(fmt::format("{} for what lives between kernels, {} without reuse; {} in place",
+                                      format_bytes(plan.workspace), format_bytes(plan.unplanned - outputs),
+                                      in_place));
 }
 
 }  // namespace epilogue::compiler
