@@ -62,6 +62,26 @@ TEST(Compile, GatedMlpHasNoPassOverMemoryOfItsOwnForTheActivation) {
   EXPECT_LT(max_error(merged(x), layer.forward(x)), 1e-5);
 }
 
+TEST(Compile, AGateWithoutActivationIsOneKernelToo) {
+  for (const bool bias : {false, true}) {
+    const nn::GatedMlp layer(64, 96, {.act = Act::none, .bias = bias});
+    const Tensor x = randn({40, 64}, 1);
+    const CompiledFunction f = compiled(layer);
+    f(x);
+    f.wait_ready();
+    EXPECT_THAT(kernels_of([&] { f(x); }), ElementsAre(HasSubstr("gated_mlp")));
+    EXPECT_LT(max_error(f(x), layer.forward(x)), 1e-5);
+  }
+  // A column times a row: as many elements in each, more in the result.
+  const Tensor a = randn({8, 6}, 2).set_parameter(), b = randn({8, 6}, 3).set_parameter(),
+               row = randn({1, 6}, 4);
+  const auto outer = [&](const Tensor& t) { return mul(linear(t, a).view({8, 1}), linear(t, b)); };
+  const CompiledFunction g = compile(outer);
+  g(row);
+  g.wait_ready();
+  EXPECT_LT(max_error(g(row), outer(row)), 1e-5);
+}
+
 TEST(Compile, LinearIsOneKernelAndLinearGeluLinearTwo) {
   const nn::Linear linear(32, 64);
   const Tensor x = randn({16, 32}, 1);

@@ -105,7 +105,9 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   wait_until_compiled(workload, mode);
   Backend& backend = backend_for(problem.device);
   ModeResult result{.mode = mode, .trace_file = trace_file_for(options.trace, mode, several)};
-  const char* range = problem.kind == ProblemKind::mlp ? "mlp_fwd" : "linear_fwd";
+  const char* range = problem.kind == ProblemKind::mlp          ? "mlp_fwd"
+                      : problem.kind == ProblemKind::matmul_add ? "matmul_add_fwd"
+                                                                : "linear_fwd";
   result.profiler = std::make_unique<Profiler>(
       ProfilerOptions{.schedule = options.schedule,
                       .record_shapes = options.record_shapes || options.group_by_shape,

@@ -47,7 +47,7 @@ void add_verify(Command app, int& exit_code) {
   add_format_option(command, options->format);
   command.footer(
       "A result passes when its largest error against y_f64 is at most twice that of y_torch, plus 1e-6.\n"
-      "Example:\n  epilogue verify golden/*.safetensors");
+      "Example:\n  epilogue verify tests/data/golden/*.safetensors");
   command.callback([options, &exit_code] {
     const Device device = device_from_name(options->device);
     std::vector<Verified> all;

@@ -130,7 +130,8 @@ ProblemOptions::ProblemOptions(Command command, ProblemKind kind) : problem_(def
     add_size("--out-dim", problem_.hidden, "columns of the result");
     command.add_flag("--no-bias", no_bias_, "without bias");
   }
-  command.add_option("--dtype", dtype_, floating_dtype_names().c_str()).show_default();
+  const std::string dtypes = floating_dtype_names() + "; f64 is a plain loop on the CPU, for reference";
+  command.add_option("--dtype", dtype_, dtypes.c_str()).show_default();
   command.add_option("--device", device_, "cpu or cuda[:N]").show_default();
 }
 

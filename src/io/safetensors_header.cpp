@@ -140,7 +140,9 @@ std::string_view header_text(std::span<const std::byte> file) {
   uint64_t length = 0;
   EP_CHECK(file.size() >= sizeof length, "the file has {} bytes; expected at least 8", file.size());
   std::memcpy(&length, file.data(), sizeof length);
-  EP_CHECK(length <= kMaxHeaderBytes, "the header's length is given as {} bytes; at most {} are allowed",
+  EP_CHECK(length <= kMaxHeaderBytes,
+           "this is no safetensors file, or a damaged one: its header's length is given as {} bytes; at most "
+           "{} are allowed",
            length, kMaxHeaderBytes);
   EP_CHECK(length <= file.size() - sizeof length, "the file ends inside its header of {} bytes", length);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof length, length);

@@ -60,7 +60,9 @@ void get(const std::string& url, uint64_t begin,
         });
       });
   if (thrown) std::rethrow_exception(thrown);
-  EP_CHECK(result || !wanted, "{}: {}", url, httplib::to_string(result.error()));
+  EP_CHECK(result || !wanted, "{}: {}", url,
+           result.error() == httplib::Error::Connection ? "no server answers there"
+                                                        : httplib::to_string(result.error()));
 }
 
 void check_status(const std::string& url, const httplib::Response& response) {

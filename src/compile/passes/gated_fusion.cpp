@@ -63,12 +63,16 @@ bool is_whole(const Graph& graph, ValueId id) {
 std::optional<Gated> match_pair(const Graph& graph, const GatePair& pair) {
   const Node *activation = only_reader(graph, pair.first), *product = only_reader(graph, pair.second);
   if (!activation || !product) return {};
-  const auto act = activation_of(*activation);
+  const bool plain = activation == product && product->op == Op::mul && !product->attrs.implementation;
+  const std::optional<Act> act = plain ? Act::none : activation_of(*activation);
   const bool joined = activation == product && (product->op == Op::gelu_mul || product->op == Op::silu_mul) &&
                       graph.value(product->inputs[0]).base == pair.first;
   const bool apart = product->op == Op::mul && activation != product && activation->inputs.size() == 1 &&
                      only_reader(graph, activation->outputs[0]) == product;
-  if (!act || (!joined && !apart)) return {};
+  if (!act || (!joined && !apart && !plain)) return {};
+  // Views of as many elements may still broadcast to more: a column with a row.
+  if (numel_of(graph.value(product->outputs[0]).sizes()) != numel_of(graph.value(pair.first).sizes()))
+    return {};
   for (const Node* node : {activation, product})
     for (const ValueId input : node->inputs)
       if (!is_whole(graph, input)) return {};

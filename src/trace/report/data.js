@@ -169,6 +169,11 @@ function duration(ns) {
   if (size < 1e9) return `${fixed(ns / 1e6, 3)} ms`;
   return `${fixed(ns / 1e9, 3)} s`;
 }
+// In three digits, for tables of many columns.
+function brief(ns) {
+  const [value, unit] = ns < 1e3 ? [ns, "ns"] : ns < 1e6 ? [ns / 1e3, "µs"] : ns < 1e9 ? [ns / 1e6, "ms"] : [ns / 1e9, "s"];
+  return `${fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
+}
 function scaled(value, step, units, digits = 1) {
   let unit = 0;
   while (Math.abs(value) >= step && unit + 1 < units.length) { value /= step; unit++; }

@@ -120,12 +120,13 @@ function showTotals(model, range) {
   });
   const used = CATEGORIES.map((category, c) => ({...category, times: totals.map(time => time[c])})).filter(row => row.times.some(time => time > 0));
   const title = range ? `Measured: ${duration(range.to - range.from)}` : "Time by category";
+  const shown = model.traces.length > 2 ? brief : duration;
   const table = make("table", {className: "totals"},
     make("thead", {}, make("tr", {}, make("th"), ...model.traces.map(trace => make("th", {}, model.traces.length > 1 ? trace.letter : "total")))),
     make("tbody", {}, ...used.map(row => {
       const swatch = make("span", {className: "swatch"});
       swatch.dataset.category = row.key;
-      return make("tr", {}, make("th", {scope: "row"}, swatch, row.title), ...row.times.map(time => make("td", {}, time ? duration(time) : "–")));
+      return make("tr", {}, make("th", {scope: "row"}, swatch, row.title), ...row.times.map(time => make("td", {}, time ? shown(time) : "–")));
     })));
   find("details").replaceChildren(make("div", {className: "details-head"}, make("h2", {}, title)), 
     ...(used.length ? [table, make("p", {className: "hint"}, "Nested slices count in each level. Click a slice for its details; hold Shift and drag to measure.")]
