@@ -50,7 +50,7 @@ std::vector<std::string> Backend::refusals(const KernelCall& call) const {
     if (!reason) return {};
     found.push_back(fmt::format("{}: {}", implementation.name, reason));
   }
-  if (found.empty()) found.push_back("the device has none for the op");
+  if (found.empty()) found.push_back("this device has none");
   return found;
 }
 

@@ -26,37 +26,31 @@ std::set<std::string> threads_of_this_process() {
   return ids;
 }
 
+// Runs `share` over [0, count) and checks that each element is in one of its pieces, none longer than
+// `longest`.
+template <class Share>
+void expect_each_once(int64_t count, int64_t longest, const Share& share) {
+  std::mutex mutex;
+  std::multiset<int64_t> seen;
+  share([&](int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    EXPECT_LE(end - begin, longest);
+    for (int64_t i = begin; i < end; ++i) seen.insert(i);
+  });
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), count);
+  EXPECT_EQ(static_cast<int64_t>(std::set(seen.begin(), seen.end()).size()), count);
+}
+
 TEST_F(Threads, EachElementIsInOnePiece) {
   for (const int threads : {1, 2, 5})
     for (const int64_t count : {0, 1, 4, 7, 100})
-      for (const int64_t grain : {1, 3, 1000}) {
+      for (const int64_t least : {1, 3, 1000}) {
         set_thread_count(threads);
-        std::mutex mutex;
-        std::multiset<int64_t> seen;
-        const int used = parallel_for(count, grain, [&](int64_t begin, int64_t end) {
-          const std::lock_guard lock(mutex);
-          for (int64_t i = begin; i < end; ++i) seen.insert(i);
+        expect_each_once(count, count,
+                         [&](const auto& body) { EXPECT_LE(parallel_for(count, least, body), threads); });
+        expect_each_once(count, threads == 1 ? count : least, [&](const auto& body) {
+          EXPECT_LE(parallel_shares(count, least, threads, body), threads);
         });
-        EXPECT_LE(used, threads);
-        EXPECT_EQ(static_cast<int64_t>(seen.size()), count);
-        EXPECT_EQ(static_cast<int64_t>(std::set(seen.begin(), seen.end()).size()), count);
-      }
-}
-
-TEST_F(Threads, SharesAreTakenWhole) {
-  for (const int threads : {1, 2, 5})
-    for (const int64_t count : {0, 1, 4, 7, 100})
-      for (const int64_t piece : {1, 3, 1000}) {
-        set_thread_count(threads);
-        std::mutex mutex;
-        std::multiset<int64_t> seen;
-        parallel_shares(count, piece, threads, [&](int64_t begin, int64_t end) {
-          const std::lock_guard lock(mutex);
-          EXPECT_LE(end - begin, threads == 1 ? count : piece);
-          for (int64_t i = begin; i < end; ++i) seen.insert(i);
-        });
-        EXPECT_EQ(static_cast<int64_t>(seen.size()), count);
-        EXPECT_EQ(static_cast<int64_t>(std::set(seen.begin(), seen.end()).size()), count);
       }
 }
 

@@ -131,15 +131,8 @@ std::string refusal(const Graph& graph, const Gated& gated) {
   }
   Tensor output = tensor_to_ask_with(result_of(graph, gated));
   const Attrs attrs{.act = gated.act};
-  const KernelCall call{gated.op, attrs, inputs, output};
-  std::string reasons;
-  for (const Implementation& implementation : backend_for(output.device()).implementations()) {
-    if (implementation.takes_programs || !implementation.serves(gated.op)) continue;
-    const char* reason = implementation.refuse(call);
-    if (!reason) return "";
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", implementation.name, reason);
-  }
-  return reasons.empty() ? "this device has none" : reasons;
+  return fmt::format(
+      "{}", fmt::join(backend_for(output.device()).refusals({gated.op, attrs, inputs, output}), "; "));
 }
 
 void rewrite(Graph& graph, const Gated& gated) {
