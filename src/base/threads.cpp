@@ -83,10 +83,11 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body) {
   return pieces;
 }
 
-int parallel_shares(int64_t count, int64_t piece, int threads, RangeFunction body) {
+int parallel_shares(int64_t count, int64_t piece, int threads, ShareFunction body) {
   threads = static_cast<int>(std::min<int64_t>(threads, count));
   piece = std::max<int64_t>(piece, 1);
-  if (threads <= 1) return parallel_for(count, count, body);
+  if (threads <= 1)
+    return parallel_for(count, count, [&](int64_t begin, int64_t end) { body(0, begin, end); });
   struct alignas(64) Share {
     std::atomic<int64_t> next;
     int64_t end;
@@ -102,7 +103,7 @@ int parallel_shares(int64_t count, int64_t piece, int threads, RangeFunction bod
     for (int64_t i = 0; i < size; ++i) {
       Share& share = shares[static_cast<size_t>((first + i) % size)];
       for (int64_t begin = 0; (begin = share.next.fetch_add(piece, std::memory_order_relaxed)) < share.end;)
-        body(begin, std::min(begin + piece, share.end));
+        body(static_cast<int>(first), begin, std::min(begin + piece, share.end));
     }
   });
 }

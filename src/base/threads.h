@@ -12,17 +12,20 @@ int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or core_count()
 void set_thread_count(int count);
 
 // A non-owning reference to a callable, so that parallel_for takes lambdas without an allocation.
-class RangeFunction {
+template <class... Arguments>
+class FunctionView {
  public:
   template <class F>
-  RangeFunction(const F& f)  // NOLINT: implicit by design
-      : object_(&f), call_([](const void* o, int64_t b, int64_t e) { (*static_cast<const F*>(o))(b, e); }) {}
-  void operator()(int64_t begin, int64_t end) const { call_(object_, begin, end); }
+  FunctionView(const F& f)  // NOLINT: implicit by design
+      : object_(&f), call_([](const void* o, Arguments... a) { (*static_cast<const F*>(o))(a...); }) {}
+  void operator()(Arguments... a) const { call_(object_, a...); }
 
  private:
   const void* object_;
-  void (*call_)(const void*, int64_t, int64_t);
+  void (*call_)(const void*, Arguments...);
 };
+using RangeFunction = FunctionView<int64_t, int64_t>;       // begin, end
+using ShareFunction = FunctionView<int, int64_t, int64_t>;  // thread, begin, end
 
 // Calls body(begin, end) over [0, count) in pieces of about `grain` or more, on up to thread_count() threads,
 // and returns how many threads that were. Runs inline when one piece suffices or when already inside a
@@ -31,6 +34,7 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body);
 
 // The same on so many threads in pieces of `piece`: each thread first takes its own share of [0, count), the
 // same one every time, so that it may find in its caches what it needs; then what others have left of theirs.
-int parallel_shares(int64_t count, int64_t piece, int threads, RangeFunction body);
+// body(thread, begin, end) is told the thread's number below `threads`, for memory of its own.
+int parallel_shares(int64_t count, int64_t piece, int threads, ShareFunction body);
 
 }  // namespace epilogue

@@ -1,5 +1,6 @@
 #include "base/threads.h"
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
@@ -49,7 +50,12 @@ TEST_F(Threads, EachElementIsInOnePiece) {
         expect_each_once(count, count,
                          [&](const auto& body) { EXPECT_LE(parallel_for(count, least, body), threads); });
         expect_each_once(count, threads == 1 ? count : least, [&](const auto& body) {
-          EXPECT_LE(parallel_shares(count, least, threads, body), threads);
+          EXPECT_LE(parallel_shares(count, least, threads,
+                                    [&](int thread, int64_t begin, int64_t end) {
+                                      EXPECT_LT(thread, threads);
+                                      body(begin, end);
+                                    }),
+                    threads);
         });
       }
 }
@@ -58,7 +64,7 @@ TEST_F(Threads, EachElementIsInOnePiece) {
 TEST_F(Threads, WhoIsDoneHelpsTheOthers) {
   set_thread_count(2);
   std::atomic<int> left{7};
-  const int used = parallel_shares(8, 1, 2, [&](int64_t begin, int64_t) {
+  const int used = parallel_shares(8, 1, 2, [&](int, int64_t begin, int64_t) {
     if (begin != 0) {
       --left;
       return;
@@ -66,6 +72,17 @@ TEST_F(Threads, WhoIsDoneHelpsTheOthers) {
     while (left.load() > 0) std::this_thread::yield();
   });
   EXPECT_EQ(used, 2);
+}
+
+// Memory that belongs to a number is never used by two threads at once.
+TEST_F(Threads, EachHasANumberOfItsOwn) {
+  set_thread_count(4);
+  std::array<std::atomic<int>, 4> inside{};
+  parallel_shares(400, 1, 4, [&](int thread, int64_t, int64_t) {
+    EXPECT_EQ(inside[static_cast<size_t>(thread)]++, 0);
+    std::this_thread::yield();
+    --inside[static_cast<size_t>(thread)];
+  });
 }
 
 // A thread that ends with a smaller piece of work is one to be created for the next larger one.
@@ -84,24 +101,29 @@ TEST_F(Threads, APiecesExceptionReachesTheCaller) {
     if (begin == 2) throw std::runtime_error("of a piece");
   };
   EXPECT_THROW(parallel_for(4, 1, throws), std::runtime_error);
-  EXPECT_THROW(parallel_shares(4, 1, 4, throws), std::runtime_error);
+  const auto share_throws = [&](int, int64_t begin, int64_t end) { throws(begin, end); };
+  EXPECT_THROW(parallel_shares(4, 1, 4, share_throws), std::runtime_error);
 }
 
 TEST_F(Threads, NoMoreThanThereIsWorkFor) {
   set_thread_count(4);
   const auto nothing = [](int64_t, int64_t) {};
   EXPECT_EQ(parallel_for(2, 1, nothing), 2);
-  EXPECT_EQ(parallel_shares(2, 1, 4, nothing), 2);
-  EXPECT_EQ(parallel_shares(0, 1, 4, nothing), 0);
+  const auto no_share = [](int, int64_t, int64_t) {};
+  EXPECT_EQ(parallel_shares(2, 1, 4, no_share), 2);
+  EXPECT_EQ(parallel_shares(0, 1, 4, no_share), 0);
 }
 
 TEST_F(Threads, APieceRunsItsOwnPiecesItself) {
   set_thread_count(3);
   std::atomic<int> sum{0};
   parallel_for(3, 1, [&](int64_t, int64_t) {
-    EXPECT_EQ(
-        parallel_shares(10, 2, 3, [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); }),
-        1);
+    EXPECT_EQ(parallel_shares(10, 2, 3,
+                              [&](int thread, int64_t begin, int64_t end) {
+                                EXPECT_EQ(thread, 0);
+                                sum += static_cast<int>(end - begin);
+                              }),
+              1);
   });
   EXPECT_EQ(sum.load(), 30);
 }

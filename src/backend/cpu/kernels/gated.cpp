@@ -45,7 +45,11 @@ class GatedProblem {
   // What act(gate) * up is made in, some columns at a time: up, and gate where it cannot be made in its
   // place.
   struct Scratch {
+    Rows gate, up;
+  };
+  struct ScratchBuffers {
     RowBuffer gate, up;
+    Scratch from_row(int64_t row) const { return {gate.from_row(row), up.from_row(row)}; }
   };
   // Where some rows of it go: y's from `row` on without a down, otherwise to `rows`, whose first column is
   // `column`.
@@ -55,7 +59,7 @@ class GatedProblem {
   };
   Rows gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const;
   void put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) const;
-  Scratch scratch(int64_t rows) const;
+  ScratchBuffers scratch(int64_t rows) const;
   void multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
                       const Scratch& scratch, const void* next) const;
   void run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch, const Rows& y) const;
@@ -94,7 +98,7 @@ GatedProblem::GatedProblem(const KernelCall& call)
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
 }
 
-GatedProblem::Scratch GatedProblem::scratch(int64_t rows) const {
+GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows) const {
   const bool in_place = has_down_ ? gate_.row_dtype() == DType::f32 : !y_.needs_copy();
   return {in_place ? RowBuffer() : RowBuffer(rows, step_), RowBuffer(rows, step_)};
 }
@@ -151,18 +155,21 @@ int GatedProblem::run_row_blocks(int threads) const {
   const PanelShape shape = gate_.shape();
   const int64_t row_elements = 2 * shape.slice() + x_.width + (y_.needs_copy() ? y_.width : 0);
   const int64_t most = std::clamp<int64_t>(kBlockBytes / 4 / row_elements, 1, shape.block_rows);
-  const auto run_blocks = [&](int64_t longest, const auto& next) {
-    const Scratch buffers = scratch(longest);
-    const LeftBuffer x_copy = x_.buffer(longest, Reader::one_thread);
-    const LeftBuffer slice = has_down_ ? LeftBuffer(longest, shape.slice(), down_) : LeftBuffer();
-    const RowBuffer y_copy = has_down_ ? y_.buffer(longest, y_.width) : RowBuffer();
+  const RowShares shares(x_.count, most, shape.tile_rows, threads);
+  const int64_t all = shares.all_rows();
+  const ScratchBuffers buffers = scratch(all);
+  const LeftBuffer x_copies = x_.buffer(all, Reader::one_thread);
+  const LeftBuffer slices = has_down_ ? LeftBuffer(all, shape.slice(), down_) : LeftBuffer();
+  const RowBuffer y_copies = has_down_ ? y_.buffer(all, y_.width) : RowBuffer();
+  return shares.run([&](int thread, const auto& next) {
+    const int64_t own = shares.row_of(thread);
     for (Span rows = next(); rows.size() > 0; rows = next()) {
-      const Rows y = has_down_ ? y_.place(rows.begin, 0, y_copy) : Rows();
-      run_block(x_.read(rows, x_copy), rows.size(), {rows.begin, 0, slice}, buffers, y);
+      const Rows y = has_down_ ? y_.place(rows.begin, 0, y_copies.from_row(own)) : Rows();
+      run_block(x_.read(rows, x_copies.from_row(own)), rows.size(), {rows.begin, 0, slices.from_row(own)},
+                buffers.from_row(own), y);
       if (has_down_) y_.store(rows, {0, y_.width}, y);
     }
-  };
-  return share_rows(x_.count, most, shape.tile_rows, threads, run_blocks);
+  });
 }
 
 // Few rows: threads share the columns of hidden, then those of y.
@@ -171,11 +178,13 @@ int GatedProblem::run_columns(int threads) const {
   const LeftBuffer x_copy = x_.buffer(rows, Reader::all_threads);
   const LeftRows x = x_.read({0, rows}, x_copy);
   const LeftBuffer hidden = has_down_ ? LeftBuffer(rows, gate_.n, down_) : LeftBuffer();
-  const int used = share_columns(rows, gate_, threads, [&](Span part, Span columns) {
+  const ColumnShares shares(rows, gate_, threads);
+  const ScratchBuffers buffers = scratch(shares.all_rows());
+  const int used = shares.run([&](int thread, Span part, Span columns) {
     const void* next = gate_.at(columns.end < gate_.n ? columns.end : 0, 0);
     multiply_gated(x.from_row(part.begin), part.size(), columns,
                    {part.begin, 0, has_down_ ? hidden.from_row(part.begin) : LeftRows()},
-                   scratch(part.size()), next);
+                   buffers.from_row(shares.row_of(thread)), next);
   });
   return has_down_ ? multiply_by_columns(hidden, rows, down_, y_, threads) : used;
 }

@@ -147,17 +147,19 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
     threads == 1 ? program.run_here(loop({0, gemm.x.count}, block))
                  : static_cast<void>(program.run(loop({0, gemm.x.count}, block)));
   } else {
-    const auto run_blocks = [&](int64_t longest, const auto& next) {
-      const LeftBuffer x_copy = gemm.x.buffer(longest, Reader::one_thread);
-      const RowBuffer block(longest, gemm.layer.n);
+    const PanelShape shape = gemm.layer.shape();
+    const RowShares shares(gemm.x.count, shape.block_rows, shape.tile_rows, threads);
+    const LeftBuffer x_copies = gemm.x.buffer(shares.all_rows(), Reader::one_thread);
+    const RowBuffer blocks(shares.all_rows(), gemm.layer.n);
+    used = shares.run([&](int thread, const auto& next) {
+      const LeftRows x_copy = x_copies.from_row(shares.row_of(thread));
+      const Rows block = blocks.from_row(shares.row_of(thread));
       for (Span rows = next(); rows.size() > 0; rows = next()) {
         multiply_columns(gemm.x.read(rows, x_copy), rows.size(), gemm.layer, {0, gemm.layer.n}, block,
                          gemm.layer.at(0, 0));
         program.run_here(loop(rows, block));
       }
-    };
-    const PanelShape shape = gemm.layer.shape();
-    used = share_rows(gemm.x.count, shape.block_rows, shape.tile_rows, threads, run_blocks);
+    });
   }
   return {name_with_epilogue(gemm.name(), *call.program), used};
 }

@@ -46,16 +46,19 @@ KernelRan run_gemm_panels(const KernelCall& call) {
   const PanelShape shape = layer.shape();
   const int64_t slice =
       y.needs_copy() ? std::min(shape.slice(), layer.n) : layer.n;  // rounded while in cache
-  const auto run_blocks = [&](int64_t longest, const auto& next) {
-    const LeftBuffer x_copy = x.buffer(longest, Reader::one_thread);
-    const RowBuffer y_copy = y.buffer(longest, slice);
+  const RowShares shares(x.count, shape.block_rows, shape.tile_rows, threads);
+  const LeftBuffer x_copies = x.buffer(shares.all_rows(), Reader::one_thread);
+  const RowBuffer y_copies = y.buffer(shares.all_rows(), slice);
+  const int used = shares.run([&](int thread, const auto& next) {
+    const int64_t own = shares.row_of(thread);
     for (Span rows = next(); rows.size() > 0; rows = next()) {
-      const LeftRows from = x.read(rows, x_copy);
+      const LeftRows from = x.read(rows, x_copies.from_row(own));
       for (int64_t column = 0; column < layer.n; column += slice)
-        multiply_into(from, rows, layer, {column, std::min(column + slice, layer.n)}, y, y_copy);
+        multiply_into(from, rows, layer, {column, std::min(column + slice, layer.n)}, y,
+                      y_copies.from_row(own));
     }
-  };
-  return {gemm.name(), share_rows(x.count, shape.block_rows, shape.tile_rows, threads, run_blocks)};
+  });
+  return {gemm.name(), used};
 }
 
 }  // namespace epilogue::cpu

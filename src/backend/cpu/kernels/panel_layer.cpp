@@ -38,7 +38,7 @@ LeftBuffer InputRows::buffer(int64_t rows, Reader reader) const {
   return packs || !readable() ? LeftBuffer(rows, width, weight) : LeftBuffer();
 }
 
-LeftRows InputRows::read(Span rows, const LeftBuffer& copy) const {
+LeftRows InputRows::read(Span rows, const LeftRows& copy) const {
   const LeftRows given{const_cast<void*>(data), dtype, row_stride};
   void* from = given.at(rows.begin);
   if (!copy.data) return given.from_row(rows.begin);
@@ -54,14 +54,14 @@ LeftRows InputRows::read(Span rows, const LeftBuffer& copy) const {
     return copy;
   }
   const Tensor as_given = from_blob(from, {rows.size(), width}, {dtype}, {}, {row_stride, column_stride});
-  Tensor read = Tensor::over(copy.storage, copy.dtype, {rows.size(), width}, {copy.stride, 1}, 0);
+  Tensor read = from_blob(copy.data, {rows.size(), width}, {copy.dtype}, {}, {copy.stride, 1});
   const Attrs none;
   run_copy({Op::to, none, std::span(&as_given, 1), read});
   return copy;
 }
 
-Rows OutputRows::place(int64_t row, int64_t column, const RowBuffer& copy) const {
-  return needs_copy() ? Rows(copy) : Rows{static_cast<float*>(at(row, column)), width};
+Rows OutputRows::place(int64_t row, int64_t column, const Rows& copy) const {
+  return needs_copy() ? copy : Rows{static_cast<float*>(at(row, column)), width};
 }
 
 void OutputRows::store(Span rows, Span columns, const Rows& from) const {
@@ -155,17 +155,45 @@ int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int thr
 }
 
 void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
-                   const RowBuffer& copy) {
+                   const Rows& copy) {
   const Rows to = y.place(rows.begin, columns.begin, copy);
   multiply_columns(x, rows.size(), layer, columns, to, layer.at(columns.end < layer.n ? columns.end : 0, 0));
   y.store(rows, columns, to);
 }
 
+ColumnShares::ColumnShares(int64_t rows, const PanelWeight& weight, int most_threads)
+    : shape_(weight.shape()), rows_(rows), columns_(weight.n) {
+  threads = most_threads;
+  panels_ = (weight.n + shape_.columns - 1) / shape_.columns;
+  parts_ = row_parts(rows, panels_, shape_, threads);
+  longest = std::min(round_up((rows + parts_ - 1) / parts_, shape_.tile_rows), rows);
+  // In quarters of a thread's share, so that one which was disturbed is not waited for long. Where rows are
+  // few all is over before it would matter, and several panels are read at once.
+  const int64_t share = (parts_ * panels_ + threads - 1) / threads;
+  piece_ = rows > shape_.tile_rows ? std::max<int64_t>(1, share / 4) : share;
+}
+
 int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, const OutputRows& y,
                         int threads) {
-  return share_columns(rows, layer, threads, [&](Span part, Span columns) {
-    multiply_into(x.from_row(part.begin), part, layer, columns, y, y.buffer(part.size(), columns.size()));
+  const ColumnShares shares(rows, layer, threads);
+  const RowBuffer copies = y.buffer(shares.all_rows(), shares.widest());
+  return shares.run([&](int thread, Span part, Span columns) {
+    const Rows copy{copies.at(shares.row_of(thread)), columns.size()};  // as dense as can be
+    multiply_into(x.from_row(part.begin), part, layer, columns, y, copy);
   });
+}
+
+RowShares::RowShares(int64_t rows, int64_t most, int64_t tile, int most_threads) : rows_(rows), tile_(tile) {
+  threads = most_threads;
+  const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
+  const bool many = each > 2 && threads > 1 && most > 4 * tile;
+  longest = many ? most : (rows + blocks - 1) / blocks;
+  least_ = many ? 4 * tile : longest;
+}
+
+int64_t RowShares::end_of(int64_t begin) const {
+  const int64_t left = rows_ - begin;
+  return begin + std::min(left, std::clamp(left / (2 * threads) / tile_ * tile_, least_, longest));
 }
 
 }  // namespace epilogue::cpu

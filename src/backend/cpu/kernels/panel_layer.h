@@ -19,6 +19,7 @@ struct Rows {
   int64_t stride = 0;
 
   float* at(int64_t row, int64_t column = 0) const { return data + row * stride + column; }
+  Rows from_row(int64_t row) const { return {at(row), stride}; }
   Rows from_column(int64_t column) const { return {data + column, stride}; }
 };
 
@@ -66,8 +67,8 @@ struct InputRows {
   bool readable() const;  // where they are
   // For copies of so many rows, where one is needed or, of a thread's own rows, worth its while.
   LeftBuffer buffer(int64_t rows, Reader reader) const;
-  // Copied to `copy`, a buffer() of enough rows; where they are if it is empty.
-  LeftRows read(Span rows, const LeftBuffer& copy) const;
+  // Copied to `copy`, enough rows of a buffer(); where they are if it is empty.
+  LeftRows read(Span rows, const LeftRows& copy) const;
 };
 
 // Where results go: contiguous, f32 or 16-bit floats, which are rounded to once.
@@ -84,7 +85,7 @@ struct OutputRows {
     return static_cast<std::byte*>(data) + (row * width + column) * static_cast<int64_t>(dtype_size(dtype));
   }
   // Rows to write f32 to: their place, or `copy`.
-  Rows place(int64_t row, int64_t column, const RowBuffer& copy) const;
+  Rows place(int64_t row, int64_t column, const Rows& copy) const;
   void store(Span rows, Span columns, const Rows& from) const;  // no work where they are in their place
 };
 
@@ -113,58 +114,81 @@ void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, 
 
 // The same for some rows, which `x` begins with, into y: through `copy` where y needs one.
 void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
-                   const RowBuffer& copy);
+                   const Rows& copy);
 
 // Into how many parts rows are cut so that so many panels, each with every part, keep all threads busy to the
 // end.
 int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int threads);
 
-// Calls body(rows, columns) over few rows and all columns of a weight on so many threads, each span of
-// columns some whole panels. Returns how many threads that were.
-template <class Body>
-int share_columns(int64_t rows, const PanelWeight& weight, int threads, const Body& body) {
-  const PanelShape shape = weight.shape();
-  const int64_t panels = (weight.n + shape.columns - 1) / shape.columns;
-  const int64_t parts = row_parts(rows, panels, shape, threads), units = parts * panels;
-  const auto part_begin = [&](int64_t part) {  // of whole tiles
-    return std::min(round_up(rows * part / parts, shape.tile_rows), rows);
-  };
-  // In quarters of a thread's share, so that one which was disturbed is not waited for long. Where rows are
-  // few all is over before it would matter, and several panels are read at once.
-  const int64_t share = (units + threads - 1) / threads;
-  const int64_t piece = rows > shape.tile_rows ? std::max<int64_t>(1, share / 4) : share;
-  return parallel_shares(units, piece, threads, [&](int64_t first, int64_t last) {
-    for (int64_t unit = first, after = 0; unit < last; unit = after) {
-      const int64_t part = unit / panels, panel = unit % panels;
-      after = std::min({unit + shape.slice_panels, last, (part + 1) * panels});
-      body(Span{part_begin(part), part_begin(part + 1)},
-           Span{panel * shape.columns, std::min((panel + after - unit) * shape.columns, weight.n)});
-    }
-  });
-}
+// How work is shared among threads. What each needs of memory is asked for before, once for all of them, and
+// cut by row_of(thread): threads that all ask at once wait for each other at the allocator's lock, which at
+// 128 rows on 16 cores took a quarter of the time.
+struct ThreadRows {
+  int threads = 1;
+  int64_t longest = 0;  // rows that a thread has at a time
+
+  int64_t row_of(int thread) const { return thread * round_up(longest, kAmxRows); }  // whole tiles
+  int64_t all_rows() const { return row_of(threads); }
+};
+
+// Few rows and all columns of a weight.
+class ColumnShares : public ThreadRows {
+ public:
+  ColumnShares(int64_t rows, const PanelWeight& weight, int threads);
+
+  int64_t widest() const { return std::min(piece_, shape_.slice_panels) * shape_.columns; }
+
+  // Calls body(thread, rows, columns), each span of columns some whole panels, none wider than widest().
+  // Returns how many threads that were.
+  template <class Body>
+  int run(const Body& body) const {
+    return parallel_shares(parts_ * panels_, piece_, threads, [&](int thread, int64_t first, int64_t last) {
+      for (int64_t unit = first, after = 0; unit < last; unit = after) {
+        const int64_t part = unit / panels_, panel = unit % panels_;
+        after = std::min({unit + shape_.slice_panels, unit + piece_, last, (part + 1) * panels_});
+        body(thread, Span{part_begin(part), part_begin(part + 1)},
+             Span{panel * shape_.columns, std::min((panel + after - unit) * shape_.columns, columns_)});
+      }
+    });
+  }
+
+ private:
+  int64_t part_begin(int64_t part) const {  // of whole tiles
+    return std::min(round_up(rows_ * part / parts_, shape_.tile_rows), rows_);
+  }
+
+  PanelShape shape_;
+  int64_t rows_, columns_, panels_, parts_, piece_;
+};
 
 // All columns, shared among so many threads; returns how many it were.
 int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, const OutputRows& y,
                         int threads);
 
-// Calls body(longest, next) on so many threads: each takes spans of rows, none longer than `longest`
-// (at most `most`), from next() until it gives an empty one. Where there are many, spans grow shorter towards
-// the end, so that a thread which was disturbed is not waited for long.
-template <class Body>
-int share_rows(int64_t rows, int64_t most, int64_t tile, int threads, const Body& body) {
-  const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
-  const bool many = each > 2 && threads > 1 && most > 4 * tile;
-  const int64_t longest = many ? most : (rows + blocks - 1) / blocks, least = many ? 4 * tile : longest;
-  std::atomic<int64_t> taken{0};
-  const auto next = [&] {
-    int64_t begin = taken.load(std::memory_order_relaxed), end = 0;
-    do {
-      const int64_t left = rows - begin;
-      end = begin + std::min(left, std::clamp(left / (2 * threads) / tile * tile, least, longest));
-    } while (!taken.compare_exchange_weak(begin, end, std::memory_order_relaxed));
-    return Span{begin, end};
-  };
-  return parallel_for(threads, 1, [&](int64_t, int64_t) { body(longest, next); });
-}
+// Many rows, in spans of at most `most`. Where there are many, spans grow shorter towards the end, so that a
+// thread which was disturbed is not waited for long.
+class RowShares : public ThreadRows {
+ public:
+  RowShares(int64_t rows, int64_t most, int64_t tile, int threads);
+
+  // Calls body(thread, next) on all threads: each takes spans of rows from next() until it gives an empty
+  // one. Returns how many threads that were.
+  template <class Body>
+  int run(const Body& body) const {
+    std::atomic<int64_t> taken{0};
+    const auto next = [&] {
+      int64_t begin = taken.load(std::memory_order_relaxed), end = 0;
+      do end = end_of(begin);
+      while (!taken.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+      return Span{begin, end};
+    };
+    return parallel_for(threads, 1, [&](int64_t thread, int64_t) { body(static_cast<int>(thread), next); });
+  }
+
+ private:
+  int64_t end_of(int64_t begin) const;  // of the span that begins there
+
+  int64_t rows_, tile_, least_;
+};
 
 }  // namespace epilogue::cpu
