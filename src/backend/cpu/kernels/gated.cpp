@@ -192,7 +192,9 @@ int GatedProblem::run_columns(int threads) const {
 int GatedProblem::run() const {
   const int threads =
       threads_for(2 * x_.count * (2 * gate_.n * gate_.k + (has_down_ ? down_.n * down_.k : 0)));
-  return x_.count < gate_.shape().few_rows * threads ? run_columns(threads) : run_row_blocks(threads);
+  const auto hidden_bytes = x_.count * gate_.n * static_cast<int64_t>(dtype_size(gate_.row_dtype()));
+  const bool few = x_.count < gate_.shape().few_rows * threads && hidden_bytes <= kBlockBytes * threads;
+  return few ? run_columns(threads) : run_row_blocks(threads);
 }
 
 // "panel_gated_mlp_gelu_tanh_avx512_f32", "panel_gated_linear_avx2_f32_from_bf16"

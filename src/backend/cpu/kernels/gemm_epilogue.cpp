@@ -139,7 +139,9 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
   };
   const int threads = threads_for(gemm.flops());
   int used = threads;
-  if (gemm.x.count < gemm.layer.shape().few_rows * threads) {
+  // More of them are better cut into blocks that the program reads while they are in the cache.
+  constexpr int64_t kMostThroughMemory = 64;
+  if (gemm.x.count < std::min(gemm.layer.shape().few_rows, kMostThroughMemory) * threads) {
     const LeftBuffer x_copy = gemm.x.buffer(gemm.x.count, Reader::all_threads);
     const RowBuffer block(gemm.x.count, gemm.layer.n);
     multiply_by_columns(gemm.x.read({0, gemm.x.count}, x_copy), gemm.x.count, gemm.layer,

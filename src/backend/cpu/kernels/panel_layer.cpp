@@ -146,9 +146,8 @@ int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int thr
   const auto share = [&](int64_t parts) {
     return static_cast<double>((panels * parts + threads - 1) / threads) / static_cast<double>(parts);
   };
-  constexpr double kWorthIt = 0.95;           // a smaller part reads as much of the weight for fewer rows
-  const int64_t most = 2 * shape.block_rows;  // that L2 holds
-  int64_t best = (rows + most - 1) / most;
+  constexpr double kWorthIt = 0.95;  // a smaller part reads as much of the weight for fewer rows
+  int64_t best = (rows + shape.part_rows - 1) / shape.part_rows;
   for (int64_t parts = best + 1; parts <= threads && rows / parts >= shape.tile_rows; ++parts)
     if (share(parts) < kWorthIt * share(best)) best = parts;
   return best;
@@ -167,10 +166,10 @@ ColumnShares::ColumnShares(int64_t rows, const PanelWeight& weight, int most_thr
   panels_ = (weight.n + shape_.columns - 1) / shape_.columns;
   parts_ = row_parts(rows, panels_, shape_, threads);
   longest = std::min(round_up((rows + parts_ - 1) / parts_, shape_.tile_rows), rows);
-  // In quarters of a thread's share, so that one which was disturbed is not waited for long. Where rows are
-  // few all is over before it would matter, and several panels are read at once.
+  // In small parts of a thread's share, so that one which was disturbed is not waited for long. Where rows
+  // are few all is over before it would matter, and several panels are read at once.
   const int64_t share = (parts_ * panels_ + threads - 1) / threads;
-  piece_ = rows > shape_.tile_rows ? std::max<int64_t>(1, share / 4) : share;
+  piece_ = rows > shape_.tile_rows ? std::clamp<int64_t>(share / 32, 1, 4) : share;
 }
 
 int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, const OutputRows& y,
@@ -186,9 +185,9 @@ int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer
 RowShares::RowShares(int64_t rows, int64_t most, int64_t tile, int most_threads) : rows_(rows), tile_(tile) {
   threads = most_threads;
   const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
-  const bool many = each > 2 && threads > 1 && most > 4 * tile;
+  const bool many = each > 2 && threads > 1;
   longest = many ? most : (rows + blocks - 1) / blocks;
-  least_ = many ? 4 * tile : longest;
+  least_ = many ? std::min(4 * tile, std::max(most / 2, tile)) : longest;
 }
 
 int64_t RowShares::end_of(int64_t begin) const {

@@ -220,6 +220,7 @@ PanelShape find_shape() {
           .depth = 1024,
           .block_rows = 108,
           .slice_panels = 16,
+          .part_rows = 216,
           .few_rows = 32};
 }
 

@@ -26,8 +26,9 @@ struct PanelShape {
   int64_t lanes;       // of a vector
   int64_t tile_rows;   // at most
   int64_t depth_step;  // the depth is padded to whole steps
-  // What the caches want: the depth of a product, the rows of a block, the panels that are taken at a time.
-  int64_t depth, block_rows, slice_panels;
+  // What the caches want: the depth of a product, the rows of a block, the panels that are taken at a time,
+  // the rows that pass by one panel after the other where threads share the weights.
+  int64_t depth, block_rows, slice_panels, part_rows;
   int64_t few_rows;  // a thread with fewer had better share the weights than the rows
 
   int64_t slice() const { return slice_panels * columns; }
