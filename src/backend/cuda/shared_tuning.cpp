@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/own_gemm.h"
 #include "backend/cuda/tuning.h"
 #include "base/cache_dir.h"
 #include "base/env.h"
@@ -41,6 +42,11 @@ int64_t bytes_of(const GemmKey& key) {
   return key.batch * (key.m * key.k + weights + key.m * key.n) * static_cast<int64_t>(dtype_size(key.dtype));
 }
 
+std::string name_of(const GemmChoice& choice) {
+  const auto own = choice[0] == GemmWays::own ? config_of(choice) : std::nullopt;
+  return own ? name(*own) : "cuBLASLt's";
+}
+
 }  // namespace
 
 GemmChoices& choices_of(CudaDevice& device) {
@@ -60,8 +66,9 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   if (!tuning.over() && !device.capture() && profile::recording_now() == 0) {
     tuning.try_some(device, bytes_of(key), ways.run);
     if (tuning.over()) {
-      choices_of(device).keep(key, ways.choice(tuning.best()));
-      verbose_line("tuning", fmt::format("{}: {}", key.to_string(), tuning.report()));
+      const GemmChoice choice = ways.choice(tuning.best());
+      choices_of(device).keep(key, choice);
+      verbose_line("tuning", fmt::format("{}: {}, {}", key.to_string(), name_of(choice), tuning.report()));
     }
   }
   return {tuning.best(), tuning.over()};

@@ -34,7 +34,7 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   // longer.
   const double slower = c.columns <= 176 ? 1.08 : c.ping_pong ? 1.03 : 1;
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
-  const double epilogue = c.rows * outputs / 10000.0 * (c.ping_pong ? 2 : 1);
+  const double epilogue = c.rows * outputs / (c.ping_pong ? 5000.0 : 7000.0);
   const double busy =
       c.ping_pong ? rounds * std::max(loop, (loop + epilogue) / 2) + epilogue : rounds * (loop + epilogue);
   return kStart + std::max(busy, (weight_bytes(p) + 2.0 * double(p.m) * double(p.k + p.n)) / kTileMemory);
