@@ -20,7 +20,6 @@ using Program = struct OpaqueProgram*;
 // The functions of libnvrtc, by their C declarations; the library is no dependency of ours.
 struct Library {
   const char* missing = nullptr;
-  int (*version)(int*, int*) = nullptr;
   const char* (*error_string)(int) = nullptr;
   int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
   int (*destroy)(Program*) = nullptr;
@@ -43,7 +42,6 @@ struct Library {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
       if (!function) missing = "libnvrtc lacks a function that is needed";
     };
-    find(version, "nvrtcVersion");
     find(error_string, "nvrtcGetErrorString");
     find(create, "nvrtcCreateProgram");
     find(destroy, "nvrtcDestroyProgram");
@@ -87,13 +85,6 @@ std::vector<std::string> flags_for(const std::string& architecture) {
 
 const char* nvrtc_missing() { return library().missing; }
 
-std::string nvrtc_version() {
-  if (nvrtc_missing()) return "";
-  int major = 0, minor = 0;
-  check("nvrtcVersion", library().version(&major, &minor));
-  return fmt::format("{}.{}", major, minor);
-}
-
 std::string nvrtc_compile(const std::string& source, const std::string& name,
                           const std::string& architecture) {
   EP_CHECK(!nvrtc_missing(), "{}: {}", name, nvrtc_missing());
@@ -117,10 +108,10 @@ std::string nvrtc_compile(const std::string& source, const std::string& name,
 }
 
 std::string nvrtc_compile_cached(const std::string& source, const std::string& name,
-                                 const std::string& architecture) {
+                                 const std::string& architecture, const std::string& platform) {
   BlobCache& cache = BlobCache::kernels();
-  const std::string key = fmt::format("nvrtc {} {} {}\n{}", nvrtc_version(),
-                                      fmt::join(flags_for(architecture), " "), name, source);
+  const std::string key =
+      fmt::format("nvrtc {} {} {}\n{}", platform, fmt::join(flags_for(architecture), " "), name, source);
   if (auto kept = cache.get(key)) {
     verbose_line("compile", fmt::format("{}: from the cache", name));
     return *kept;

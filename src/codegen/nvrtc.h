@@ -7,15 +7,15 @@ namespace epilogue::codegen {
 
 // Null when NVRTC can be used, otherwise why not; the same for the life of the process.
 const char* nvrtc_missing();
-std::string nvrtc_version();  // "13.0"
 
 // Machine code for `architecture` ("sm_90"). Throws Error with the compiler's own words, or when NVRTC is
 // missing.
 std::string nvrtc_compile(const std::string& source, const std::string& name,
                           const std::string& architecture);
 
-// The same from the cache on disk, where it is kept by source, compiler and architecture.
+// The same from the cache on disk, where it is kept by source, architecture and `platform`, the versions of
+// what it runs with. NVRTC itself is not asked, whose loading takes some milliseconds.
 std::string nvrtc_compile_cached(const std::string& source, const std::string& name,
-                                 const std::string& architecture);
+                                 const std::string& architecture, const std::string& platform);
 
 }  // namespace epilogue::codegen

@@ -113,6 +113,13 @@ DeviceInfo CudaDevice::info() const {
                         {"cuBLASLt", fmt::format("{}.{}.{}", lt / 10000, lt % 10000 / 100, lt % 100)}}};
 }
 
+std::string CudaDevice::platform() const {
+  const DeviceInfo all = info();
+  std::string text = all.name;
+  for (const auto& [name, version] : all.libraries) text += fmt::format("; {} {}", name, version);
+  return text;
+}
+
 CudaDevice& cuda_device(int index) {
   static std::array<std::once_flag, kMostDevices> once;
   static std::array<CudaDevice*, kMostDevices> devices{};

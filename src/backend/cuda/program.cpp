@@ -52,8 +52,8 @@ std::string architecture_of(int device) {
 }
 
 Kernels load(const PointwiseProgram& program, int device) {
-  const std::string code =
-      codegen::nvrtc_compile_cached(codegen::cuda_source(program), program.name, architecture_of(device));
+  const std::string code = codegen::nvrtc_compile_cached(
+      codegen::cuda_source(program), program.name, architecture_of(device), cuda_device(device).platform());
   cuda_device(device).make_current();
   cudaLibrary_t library = nullptr;
   EP_CUDA(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));

@@ -15,12 +15,6 @@
 namespace epilogue::cuda {
 namespace {
 
-std::string origin_of(CudaDevice& device) {
-  std::string origin = device.info().name;
-  for (const auto& [name, version] : device.info().libraries) origin += fmt::format("; {} {}", name, version);
-  return origin;
-}
-
 struct SharedTuning {
   std::mutex mutex;
   std::unique_ptr<Tuning> tuning;
@@ -54,7 +48,7 @@ GemmChoices& choices_of(CudaDevice& device) {
   static std::map<int, std::unique_ptr<GemmChoices>> all;
   const std::lock_guard lock(mutex);
   auto& choices = all[device.index()];
-  if (!choices) choices = std::make_unique<GemmChoices>(cache_dir(), origin_of(device));
+  if (!choices) choices = std::make_unique<GemmChoices>(cache_dir(), device.platform());
   return *choices;
 }
 
