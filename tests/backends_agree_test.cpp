@@ -9,6 +9,7 @@
 #include "devices.h"
 #include "epilogue/nn.h"
 #include "epilogue/ops.h"
+#include "sanitized.h"
 
 namespace epilogue {
 namespace {
@@ -173,7 +174,7 @@ TEST_P(BackendsAgree, SpecialValuesTakeTheirLimits) {
 TEST_P(BackendsAgree, ModesOfTheGatedMlpMatchFloat64OnRandomProblems) {
   std::mt19937 random(17);
   constexpr int64_t kRows[] = {1, 2, 3, 17, 64, 100, 129, 257}, kWidths[] = {8, 24, 33, 64, 96, 130};
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < (kSanitized ? 60 : 200); ++round) {
     const DType dtype = kFloating[round % 3];
     const Act act = static_cast<Act>(round % 5);
     const int64_t m = kRows[pick(random, 0, 7)], dim = kWidths[pick(random, 0, 5)],

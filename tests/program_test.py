@@ -133,9 +133,10 @@ class Program(unittest.TestCase):
         self.assertNotIn("stays eager", run(*compiled, EPILOGUE_VERBOSE="compile").stderr)
 
     def test_graph_tells_the_story(self):
-        self.assertIn(" became ep::gated_mlp\n", self.result("graph", "mlp", "--passes"))
-        text = self.result("graph", "mlp", "--passes", "--code", "--disable", "gated_fusion")
-        self.assertIn("graph(%0: f32[s0, s1, 768]):", text)
+        small = ("--dim", 64, "--hidden", 96)
+        self.assertIn(" became ep::gated_mlp\n", self.result("graph", "mlp", *small, "--passes"))
+        text = self.result("graph", "mlp", *small, "--passes", "--code", "--disable", "gated_fusion")
+        self.assertIn("graph(%0: f32[s0, s1, 64]):", text)
         self.assertIn("2 ops became ep_fused_gelu_mul_0", text)
         self.assertIn("const Computed v2 = gelu_tanh(v0) * v1;", text)
         self.assertIn("\n== gemm_bias: off\n", self.result("graph", "linear", "--passes", "--disable", "gemm_bias"))
