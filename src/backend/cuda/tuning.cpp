@@ -23,7 +23,9 @@ constexpr double kClearly = 0.96;
 // Saved by weights that load under the kernel before (64 x 4096 x 14336: alone 35.1 us beside cuBLAS's 34.9,
 // the whole MLP 91 beside 98).
 constexpr double kOverlapUs = 1.5;
-constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best after a round: not timed again
+constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best: not timed again
+constexpr size_t kBeforeHopeless =
+    2;  // runs, so that an interruption of one rules nothing out; of long ones 1
 
 struct Events {
   cudaEvent_t before = nullptr, from = nullptr, to = nullptr;
@@ -94,6 +96,8 @@ double Tuning::Way::median_us() const {
   return sorted[sorted.size() / 2];
 }
 
+double Tuning::Way::least_us() const { return *std::min_element(us.begin(), us.end()); }
+
 void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<bool(size_t)>& run) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -103,7 +107,8 @@ void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<boo
     Way& way = ways_[next_];
     const double best_us = ways_[best_].median_us();
     const bool is_long = round_ > 1 && best_us > kLongUs;
-    const bool hopeless = round_ > 1 && way.median_us() > (is_long ? kLongHopeless : kHopeless) * best_us;
+    const bool hopeless = way.us.size() >= (is_long ? 1 : kBeforeHopeless) &&
+                          way.least_us() > (is_long ? kLongHopeless : kHopeless) * best_us;
     if (!way.fails && !hopeless) {
       const auto sample = time_once(device, flush, next_, run, events);
       way.fails = !sample;

@@ -33,6 +33,7 @@ class Tuning {
     std::vector<double> us;  // of each round after the first
     bool fails = false;
     double median_us() const;  // infinite while it is not known
+    double least_us() const;   // of at least one
   };
   size_t best_of(size_t from, size_t to) const;
   void choose();
