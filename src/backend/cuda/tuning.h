@@ -22,6 +22,7 @@ class Tuning {
   Tuning(size_t ways, size_t own_from, bool few_rows);
 
   bool over() const { return over_; }
+  bool loads_kernels() const { return round_ == 0; }  // ways run for the first time
   size_t best() const { return best_; }
   // run(way) launches it once on the current stream, and is false when it cannot. `bytes` is what a run
   // touches.
