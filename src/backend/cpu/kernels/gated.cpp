@@ -12,7 +12,9 @@
 namespace epilogue::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 7 << 20;  // of a thread's buffers, where rows are very long
+// Of a thread's buffers, where rows are very long, and of its share in what few rows leave between the two
+// products: with what the allocator adds both stay below the 8 MB that a forward may take.
+constexpr int64_t kBlockBytes = 7 << 20, kHiddenBytes = 6 << 20;
 
 // act(gate) * up, by the row kernels of eager's ops: one for the pair where there is one.
 class Gate {
@@ -59,7 +61,7 @@ class GatedProblem {
   };
   Rows gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const;
   void put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) const;
-  ScratchBuffers scratch(int64_t rows) const;
+  ScratchBuffers scratch(int64_t rows, int64_t columns) const;
   void multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
                       const Scratch& scratch, const void* next) const;
   void run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch, const Rows& y) const;
@@ -98,9 +100,9 @@ GatedProblem::GatedProblem(const KernelCall& call)
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
 }
 
-GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows) const {
+GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows, int64_t columns) const {
   const bool in_place = has_down_ ? gate_.row_dtype() == DType::f32 : !y_.needs_copy();
-  return {in_place ? RowBuffer() : RowBuffer(rows, step_), RowBuffer(rows, step_)};
+  return {in_place ? RowBuffer() : RowBuffer(rows, columns), RowBuffer(rows, columns)};
 }
 
 Rows GatedProblem::gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const {
@@ -155,9 +157,9 @@ int GatedProblem::run_row_blocks(int threads) const {
   const PanelShape shape = gate_.shape();
   const int64_t row_elements = 2 * shape.slice() + x_.width + (y_.needs_copy() ? y_.width : 0);
   const int64_t most = std::clamp<int64_t>(kBlockBytes / 4 / row_elements, 1, shape.block_rows);
-  const RowShares shares(x_.count, most, shape.tile_rows, threads);
+  const RowShares shares(x_.count, most, gate_, threads);
   const int64_t all = shares.all_rows();
-  const ScratchBuffers buffers = scratch(all);
+  const ScratchBuffers buffers = scratch(all, step_);
   const LeftBuffer x_copies = x_.buffer(all, Reader::one_thread);
   const LeftBuffer slices = has_down_ ? LeftBuffer(all, shape.slice(), down_) : LeftBuffer();
   const RowBuffer y_copies = has_down_ ? y_.buffer(all, y_.width) : RowBuffer();
@@ -179,7 +181,7 @@ int GatedProblem::run_columns(int threads) const {
   const LeftRows x = x_.read({0, rows}, x_copy);
   const LeftBuffer hidden = has_down_ ? LeftBuffer(rows, gate_.n, down_) : LeftBuffer();
   const ColumnShares shares(rows, gate_, threads);
-  const ScratchBuffers buffers = scratch(shares.all_rows());
+  const ScratchBuffers buffers = scratch(shares.all_rows(), std::min(step_, shares.widest()));
   const int used = shares.run([&](int thread, Span part, Span columns) {
     const void* next = gate_.at(columns.end < gate_.n ? columns.end : 0, 0);
     multiply_gated(x.from_row(part.begin), part.size(), columns,
@@ -192,8 +194,9 @@ int GatedProblem::run_columns(int threads) const {
 int GatedProblem::run() const {
   const int threads =
       threads_for(2 * x_.count * (2 * gate_.n * gate_.k + (has_down_ ? down_.n * down_.k : 0)));
-  const auto hidden_bytes = x_.count * gate_.n * static_cast<int64_t>(dtype_size(gate_.row_dtype()));
-  const bool few = x_.count < gate_.shape().few_rows * threads && hidden_bytes <= kBlockBytes * threads;
+  const int64_t kept = gate_.n + (x_.readable() ? 0 : x_.width);  // of a row, where threads share columns
+  const auto bytes = x_.count * kept * static_cast<int64_t>(dtype_size(gate_.row_dtype()));
+  const bool few = x_.count < gate_.shape().few_rows * threads && bytes <= kHiddenBytes * threads;
   return few ? run_columns(threads) : run_row_blocks(threads);
 }
 

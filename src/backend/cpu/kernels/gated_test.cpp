@@ -173,11 +173,11 @@ TEST(GatedPanels, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
   for (const DType dtype : {DType::f32, DType::bf16}) check_bits(dtype, 1000);
 }
 
-void check_memory(DType dtype, int64_t rows = 4096, int64_t hidden = 4096) {
+void check_memory(DType dtype, int64_t rows = 4096, int64_t dim = 16, int64_t hidden = 4096) {
   const int threads = thread_count();
   set_thread_count(2);  // more would be allowed more than hidden takes: 32 MB in f16
-  nn::GatedMlp mlp(16, hidden, {.mode = nn::Mode::fused, .tensor = {dtype}});
-  const Tensor x = randn({rows, 16}, 1, {dtype});
+  nn::GatedMlp mlp(dim, hidden, {.mode = nn::Mode::fused, .tensor = {dtype}});
+  const Tensor x = randn({rows, dim}, 1, {dtype});
   mlp.forward(x);  // packs the weights
   EXPECT_THAT(kernels_of([&] { mlp.forward(x); }), ElementsAre(StartsWith("panel_gated_mlp_gelu_tanh_")));
   const int64_t before = memory_stats().allocated;
@@ -190,11 +190,14 @@ void check_memory(DType dtype, int64_t rows = 4096, int64_t hidden = 4096) {
 
 TEST(GatedPanels, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
   for (const DType dtype : {DType::f32, DType::f16}) check_memory(dtype);
+  check_memory(DType::f16, 300, 16384, 64);  // x takes most of it
 }
 
 TEST(GatedTiles, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
   const WithEmulatedTiles tiles;
-  kSanitized ? check_memory(DType::bf16, 100, 64) : check_memory(DType::bf16);
+  if (kSanitized) return check_memory(DType::bf16, 100, 16, 64);
+  check_memory(DType::bf16);
+  check_memory(DType::bf16, 380, 16, 16384);  // just few enough rows to be kept between the products
 }
 
 TEST(GatedPanels, WeightsThatWereWrittenArePackedAnew) {

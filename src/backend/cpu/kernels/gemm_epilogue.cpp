@@ -139,7 +139,7 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
   };
   const int threads = threads_for(gemm.flops());
   int used = threads;
-  // More of them are better cut into blocks that the program reads while they are in the cache.
+  // More rows of a thread are better cut into blocks that the program reads while they are in the cache.
   constexpr int64_t kMostThroughMemory = 64;
   if (gemm.x.count < std::min(gemm.layer.shape().few_rows, kMostThroughMemory) * threads) {
     const LeftBuffer x_copy = gemm.x.buffer(gemm.x.count, Reader::all_threads);
@@ -149,8 +149,7 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
     threads == 1 ? program.run_here(loop({0, gemm.x.count}, block))
                  : static_cast<void>(program.run(loop({0, gemm.x.count}, block)));
   } else {
-    const PanelShape shape = gemm.layer.shape();
-    const RowShares shares(gemm.x.count, shape.block_rows, shape.tile_rows, threads);
+    const RowShares shares(gemm.x.count, gemm.layer.shape().block_rows, gemm.layer, threads);
     const LeftBuffer x_copies = gemm.x.buffer(shares.all_rows(), Reader::one_thread);
     const RowBuffer blocks(shares.all_rows(), gemm.layer.n);
     used = shares.run([&](int thread, const auto& next) {

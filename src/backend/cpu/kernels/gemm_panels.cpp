@@ -46,7 +46,7 @@ KernelRan run_gemm_panels(const KernelCall& call) {
   const PanelShape shape = layer.shape();
   const int64_t slice =
       y.needs_copy() ? std::min(shape.slice(), layer.n) : layer.n;  // rounded while in cache
-  const RowShares shares(x.count, shape.block_rows, shape.tile_rows, threads);
+  const RowShares shares(x.count, shape.block_rows, layer, threads);
   const LeftBuffer x_copies = x.buffer(shares.all_rows(), Reader::one_thread);
   const RowBuffer y_copies = y.buffer(shares.all_rows(), slice);
   const int used = shares.run([&](int thread, const auto& next) {

@@ -141,6 +141,22 @@ void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, 
   }
 }
 
+void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
+                   const Rows& copy) {
+  const Rows to = y.place(rows.begin, columns.begin, copy);
+  multiply_columns(x, rows.size(), layer, columns, to, layer.at(columns.end < layer.n ? columns.end : 0, 0));
+  y.store(rows, columns, to);
+}
+
+namespace {
+
+int64_t panels_of(const PanelWeight& weight) {
+  const int64_t columns = weight.shape().columns;
+  return (weight.n + columns - 1) / columns;
+}
+
+// Into how many parts rows are cut so that so many panels, each with every part, keep all threads busy to the
+// end.
 int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int threads) {
   // A thread's share in panels of all rows, were there so many parts.
   const auto share = [&](int64_t parts) {
@@ -153,22 +169,24 @@ int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int thr
   return best;
 }
 
-void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
-                   const Rows& copy) {
-  const Rows to = y.place(rows.begin, columns.begin, copy);
-  multiply_columns(x, rows.size(), layer, columns, to, layer.at(columns.end < layer.n ? columns.end : 0, 0));
-  y.store(rows, columns, to);
-}
+}  // namespace
 
-ColumnShares::ColumnShares(int64_t rows, const PanelWeight& weight, int most_threads)
-    : shape_(weight.shape()), rows_(rows), columns_(weight.n) {
-  threads = most_threads;
-  panels_ = (weight.n + shape_.columns - 1) / shape_.columns;
-  parts_ = row_parts(rows, panels_, shape_, threads);
-  longest = std::min(round_up((rows + parts_ - 1) / parts_, shape_.tile_rows), rows);
+ColumnShares::ColumnShares(int64_t rows, const PanelWeight& weight, int threads)
+    : ColumnShares(rows, weight, threads, panels_of(weight),
+                   row_parts(rows, panels_of(weight), weight.shape(), threads)) {}
+
+ColumnShares::ColumnShares(int64_t rows, const PanelWeight& weight, int threads, int64_t panels,
+                           int64_t parts)
+    : ThreadRows(threads, std::min(round_up((rows + parts - 1) / parts, weight.shape().tile_rows), rows),
+                 weight),
+      shape_(weight.shape()),
+      rows_(rows),
+      columns_(weight.n),
+      panels_(panels),
+      parts_(parts) {
   // In small parts of a thread's share, so that one which was disturbed is not waited for long. Where rows
   // are few all is over before it would matter, and several panels are read at once.
-  const int64_t share = (parts_ * panels_ + threads - 1) / threads;
+  const int64_t share = (parts * panels + threads - 1) / threads;
   piece_ = rows > shape_.tile_rows ? std::clamp<int64_t>(share / 32, 1, 4) : share;
 }
 
@@ -182,17 +200,21 @@ int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer
   });
 }
 
-RowShares::RowShares(int64_t rows, int64_t most, int64_t tile, int most_threads) : rows_(rows), tile_(tile) {
-  threads = most_threads;
-  const int64_t each = (rows + most * threads - 1) / (most * threads), blocks = each * threads;
-  const bool many = each > 2 && threads > 1;
-  longest = many ? most : (rows + blocks - 1) / blocks;
-  least_ = many ? std::min(4 * tile, std::max(most / 2, tile)) : longest;
+RowShares::RowShares(int64_t rows, int64_t most, const PanelWeight& weight, int threads)
+    : RowShares(rows, most, (rows + most * threads - 1) / (most * threads), weight, threads) {}
+
+// `each`: spans of a thread, were they all as long as can be.
+RowShares::RowShares(int64_t rows, int64_t most, int64_t each, const PanelWeight& weight, int threads)
+    : ThreadRows(threads, each > 2 && threads > 1 ? most : (rows + each * threads - 1) / (each * threads),
+                 weight),
+      rows_(rows),
+      tile_(weight.shape().tile_rows) {
+  least_ = each > 2 && threads > 1 ? std::min({4 * tile_, std::max(most / 2, tile_), longest()}) : longest();
 }
 
 int64_t RowShares::end_of(int64_t begin) const {
   const int64_t left = rows_ - begin;
-  return begin + std::min(left, std::clamp(left / (2 * threads) / tile_ * tile_, least_, longest));
+  return begin + std::min(left, std::clamp(left / (2 * threads_) / tile_ * tile_, least_, longest()));
 }
 
 }  // namespace epilogue::cpu

@@ -116,19 +116,24 @@ void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, 
 void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
                    const Rows& copy);
 
-// Into how many parts rows are cut so that so many panels, each with every part, keep all threads busy to the
-// end.
-int64_t row_parts(int64_t rows, int64_t panels, const PanelShape& shape, int threads);
+// How work on some rows, at least one, is shared among threads. What each needs of memory is asked for
+// before, once for all of them, and cut by row_of(thread): threads that all ask at once wait for each other
+// at the allocator's lock (`fused`, bf16 by AMX, 128 rows of 768/3072 on 16 threads: a quarter of the time).
+class ThreadRows {
+ public:
+  int64_t longest() const { return longest_; }  // of the spans of rows that a thread gets
+  int64_t row_of(int thread) const { return thread * (in_tiles_ ? round_up(longest_, kAmxRows) : longest_); }
+  int64_t all_rows() const { return row_of(threads_); }
 
-// How work is shared among threads. What each needs of memory is asked for before, once for all of them, and
-// cut by row_of(thread): threads that all ask at once wait for each other at the allocator's lock, which at
-// 128 rows on 16 cores took a quarter of the time.
-struct ThreadRows {
-  int threads = 1;
-  int64_t longest = 0;  // rows that a thread has at a time
+ protected:
+  ThreadRows(int threads, int64_t longest, const PanelWeight& weight)
+      : threads_(threads), longest_(longest), in_tiles_(weight.form == PanelForm::tiles) {}
 
-  int64_t row_of(int thread) const { return thread * round_up(longest, kAmxRows); }  // whole tiles
-  int64_t all_rows() const { return row_of(threads); }
+  const int threads_;
+  const int64_t longest_;
+
+ private:
+  const bool in_tiles_;
 };
 
 // Few rows and all columns of a weight.
@@ -142,7 +147,7 @@ class ColumnShares : public ThreadRows {
   // Returns how many threads that were.
   template <class Body>
   int run(const Body& body) const {
-    return parallel_shares(parts_ * panels_, piece_, threads, [&](int thread, int64_t first, int64_t last) {
+    return parallel_shares(parts_ * panels_, piece_, threads_, [&](int thread, int64_t first, int64_t last) {
       for (int64_t unit = first, after = 0; unit < last; unit = after) {
         const int64_t part = unit / panels_, panel = unit % panels_;
         after = std::min({unit + shape_.slice_panels, unit + piece_, last, (part + 1) * panels_});
@@ -153,12 +158,14 @@ class ColumnShares : public ThreadRows {
   }
 
  private:
+  ColumnShares(int64_t rows, const PanelWeight& weight, int threads, int64_t panels, int64_t parts);
   int64_t part_begin(int64_t part) const {  // of whole tiles
     return std::min(round_up(rows_ * part / parts_, shape_.tile_rows), rows_);
   }
 
-  PanelShape shape_;
-  int64_t rows_, columns_, panels_, parts_, piece_;
+  const PanelShape shape_;
+  const int64_t rows_, columns_, panels_, parts_;
+  int64_t piece_;  // panels
 };
 
 // All columns, shared among so many threads; returns how many it were.
@@ -169,7 +176,7 @@ int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer
 // thread which was disturbed is not waited for long.
 class RowShares : public ThreadRows {
  public:
-  RowShares(int64_t rows, int64_t most, int64_t tile, int threads);
+  RowShares(int64_t rows, int64_t most, const PanelWeight& weight, int threads);
 
   // Calls body(thread, next) on all threads: each takes spans of rows from next() until it gives an empty
   // one. Returns how many threads that were.
@@ -182,13 +189,15 @@ class RowShares : public ThreadRows {
       while (!taken.compare_exchange_weak(begin, end, std::memory_order_relaxed));
       return Span{begin, end};
     };
-    return parallel_for(threads, 1, [&](int64_t thread, int64_t) { body(static_cast<int>(thread), next); });
+    return parallel_for(threads_, 1, [&](int64_t thread, int64_t) { body(static_cast<int>(thread), next); });
   }
 
  private:
+  RowShares(int64_t rows, int64_t most, int64_t each, const PanelWeight& weight, int threads);
   int64_t end_of(int64_t begin) const;  // of the span that begins there
 
-  int64_t rows_, tile_, least_;
+  const int64_t rows_, tile_;
+  int64_t least_;
 };
 
 }  // namespace epilogue::cpu

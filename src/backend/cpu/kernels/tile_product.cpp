@@ -218,8 +218,9 @@ void emulate_tiles(bool emulate) { emulated = emulate; }
 PanelShape tile_panel_shape() {
   // On a core of an Emerald Rapids shared with others the loop alone reached 67% of AMX's rate with panels
   // from L2, and from the last cache 52% with 128 rows, 60% with 256, whose sums then crowd L2: the MLP of
-  // 768/3072 took as long. On 16 cores 1024 rows took 1.6 to 1.8 ms by columns, shared in small pieces,
-  // and 2.4 to 2.6 in blocks of rows; 2048 3.8 and 4.7.
+  // 768/3072 took as long. On 16 of its cores, one after the other, 1024 rows took 1.6 to 1.8 ms by columns,
+  // shared in small pieces, and 2.4 to 2.6 in blocks of rows, 2048 3.8 and 4.7; on a busier host all of it
+  // took longer, and the same.
   return {.columns = kBlock,
           .lanes = kBlock,
           .tile_rows = kBlock,
