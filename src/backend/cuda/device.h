@@ -97,8 +97,8 @@ class CudaDevice {
   const cudaDeviceProp& properties() const { return properties_; }
   int index() const { return index_; }
   DeviceInfo info() const;
-  std::string platform()
-      const;  // its name and its software's versions: what was timed or compiled holds there
+  // Its name and its software's versions: where what was timed or compiled holds.
+  std::string platform() const;
 
  private:
   const int index_;

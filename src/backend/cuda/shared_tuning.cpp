@@ -35,7 +35,7 @@ constexpr int64_t kFewRows = 128;
 // Some of cuBLASLt's kernels take longer to load than a call's share of time; the next products of a layer
 // then leave it at that, so that one call does not wait for three of them.
 using Clock = std::chrono::steady_clock;
-constexpr auto kLongLoad = std::chrono::milliseconds(5), kPause = std::chrono::milliseconds(8);
+constexpr auto kPause = std::chrono::milliseconds(8);
 
 int64_t bytes_of(const GemmKey& key) {
   const int64_t weights = key.k * key.n * (key.gated ? 2 : 1);
@@ -64,11 +64,9 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   const std::lock_guard lock(shared.mutex);
   if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, key.m <= kFewRows);
   Tuning& tuning = *shared.tuning;
-  const auto begin = Clock::now();
-  if (!tuning.over() && begin >= pause_ends && !device.capture() && profile::recording_now() == 0) {
-    const bool loads = tuning.loads_kernels();
+  if (!tuning.over() && Clock::now() >= pause_ends && !device.capture() && profile::recording_now() == 0) {
     tuning.try_some(device, bytes_of(key), ways.run);
-    if (const auto end = Clock::now(); loads && end - begin > kLongLoad) pause_ends = end + kPause;
+    if (tuning.loaded_slowly()) pause_ends = Clock::now() + kPause;
     if (tuning.over()) {
       const GemmChoice choice = ways.choice(tuning.best());
       choices_of(device).keep(key, choice);

@@ -23,9 +23,17 @@ constexpr double kClearly = 0.96;
 // Saved by weights that load under the kernel before (64 x 4096 x 14336: alone 35.1 us beside cuBLAS's 34.9,
 // the whole MLP 91 beside 98).
 constexpr double kOverlapUs = 1.5;
-constexpr double kHopeless = 1.5, kLongHopeless = 1.1;  // times the best: not timed again
-constexpr size_t kBeforeHopeless =
-    2;  // runs, so that an interruption of one rules nothing out; of long ones 1
+// Times the best way's, when a way is not timed again. One interruption may lengthen a short run by half, not
+// a long one, which a second run then decides.
+constexpr double kHopeless = 1.5, kLongHopeless = 1.1;
+constexpr size_t kRunsBefore = 2;
+constexpr double kSlowLoadMs = 4;
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point from) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+}
 
 struct Events {
   cudaEvent_t before = nullptr, from = nullptr, to = nullptr;
@@ -99,18 +107,25 @@ double Tuning::Way::median_us() const {
 double Tuning::Way::least_us() const { return *std::min_element(us.begin(), us.end()); }
 
 void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<bool(size_t)>& run) {
-  using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const detail::StorageRef flush = flush_for(device, bytes);
   const Events events;  // of this device
-  while (!over_ && std::chrono::duration<double, std::milli>(Clock::now() - begin).count() < kBudgetMs) {
+  loaded_slowly_ = false;
+  const auto launch = [&](size_t way) {
+    const auto from = Clock::now();
+    const bool ran = run(way);
+    if (round_ == 0 && ms_since(from) > kSlowLoadMs) loaded_slowly_ = true;  // a launch alone takes no time
+    return ran;
+  };
+  while (!over_ && ms_since(begin) < kBudgetMs) {
     Way& way = ways_[next_];
     const double best_us = ways_[best_].median_us();
     const bool is_long = round_ > 1 && best_us > kLongUs;
-    const bool hopeless = way.us.size() >= (is_long ? 1 : kBeforeHopeless) &&
-                          way.least_us() > (is_long ? kLongHopeless : kHopeless) * best_us;
+    const bool known = way.us.size() >= kRunsBefore;
+    const bool hopeless = (known || (is_long && !way.us.empty())) &&
+                          way.least_us() > (known && is_long ? kLongHopeless : kHopeless) * best_us;
     if (!way.fails && !hopeless) {
-      const auto sample = time_once(device, flush, next_, run, events);
+      const auto sample = time_once(device, flush, next_, launch, events);
       way.fails = !sample;
       if (sample && round_ > 0)
         way.us.push_back(sample->us * scale(sample->first_us));  // round 0 loads kernels

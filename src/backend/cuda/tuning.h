@@ -22,7 +22,7 @@ class Tuning {
   Tuning(size_t ways, size_t own_from, bool few_rows);
 
   bool over() const { return over_; }
-  bool loads_kernels() const { return round_ == 0; }  // ways run for the first time
+  bool loaded_slowly() const { return loaded_slowly_; }  // the last try_some(), a kernel
   size_t best() const { return best_; }
   // run(way) launches it once on the current stream, and is false when it cannot. `bytes` is what a run
   // touches.
@@ -45,7 +45,7 @@ class Tuning {
   bool few_rows_;
   size_t next_ = 0, round_ = 0, best_ = 0;
   double first_us_ = 0;  // of the first way, where others are compared with it; 0: not yet
-  bool over_ = false;
+  bool over_ = false, loaded_slowly_ = false;
 };
 
 }  // namespace epilogue::cuda

@@ -30,8 +30,7 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   const double tiles =
       ceiling(double(p.m), c.rows * c.cluster_rows) * ceiling(double(p.n), outputs * c.cluster_columns);
   const double rounds = ceiling(tiles, multiprocessors / cluster);
-  // Beside the other warpgroup's epilogue, and with fewer products per byte from shared memory, a step takes
-  // longer.
+  // Beside the other warpgroup's epilogue a step takes longer, of a narrow tile more so.
   const double slower = c.columns <= 176 ? 1.08 : c.ping_pong ? 1.03 : 1;
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
   const double epilogue = c.rows * outputs / (c.ping_pong ? 5000.0 : 7000.0);
@@ -40,7 +39,7 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   return kStart + std::max(busy, (weight_bytes(p) + 2.0 * double(p.m) * double(p.k + p.n)) / kTileMemory);
 }
 
-// As cooperative tiles; the operands' reads from shared memory slow a step a little.
+// As cooperative tiles, by what was measured of it.
 double swap_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
   const double pieces = ceiling(double(p.m), c.rows), cluster = std::fmod(pieces, 2) == 0 ? 2 : 1;
