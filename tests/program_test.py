@@ -153,7 +153,7 @@ class Program(unittest.TestCase):
         self.assertEqual([(row["kind"], row["bytes"]) for row in listed["entries"]], [("kernel", 7), ("choices", 7)])
         self.assertIn("2 entries", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
         self.assertIn("freed 14 B", self.result("cache", "clear", EPILOGUE_CACHE_DIR=str(folder)))
-        self.assertIn("0 entries", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
+        self.assertEqual(f"0 entries, 0 B, in {folder}\n", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
 
     def test_profile_trace_shows_linear_over_t_and_addmm(self):
         for name, read in (("t.json", open), ("t.json.gz", gzip.open)):
@@ -246,6 +246,8 @@ class Program(unittest.TestCase):
         self.assertIn("gemm_no_inner refuses: the inner size is not 0", done.stderr)
         self.assertIn("gemm_panels accepts", done.stderr)
         plain = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispatch", EPILOGUE_PACK_WEIGHTS="0")
+        misspelt = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispach, guards").stderr
+        self.assertEqual(misspelt.splitlines(), ["epilogue: EPILOGUE_VERBOSE: there is no topic 'dispach': expected all, or some of dispatch, tuning, guards, recompiles, compile"])
         self.assertIn("gemm_panels refuses: weights are not to be packed", plain.stderr)
         self.assertIn("gemm_onednn accepts", plain.stderr)
 

@@ -1,18 +1,21 @@
 #include "base/env.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "base/check.h"
+
+#define EP_VERBOSE_TOPICS "dispatch, tuning, guards, recompiles, compile"
 
 namespace epilogue {
 namespace {
 
 constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
-    {"EPILOGUE_VERBOSE",
-     "topics to print on stderr, comma-separated: dispatch, tuning, guards, recompiles, compile"},
+    {"EPILOGUE_VERBOSE", "topics to print on stderr, comma-separated, or all: " EP_VERBOSE_TOPICS},
     {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA",
@@ -31,14 +34,33 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
      "the policy file for kernel packages; default: ~/.config/epilogue/kernels.toml"},
 }};
 
-bool has_word(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const size_t comma = list.find(',');
-    if (list.substr(0, comma) == word) return true;
-    if (comma == std::string_view::npos) break;
-    list.remove_prefix(comma + 1);
+// Of a list with commas, and maybe blanks after them.
+std::vector<std::string> words_of(std::string_view list) {
+  std::vector<std::string> words;
+  for (const char c : list) {
+    if (c == ',')
+      words.emplace_back();
+    else if (c != ' ' && words.empty())
+      words.emplace_back(1, c);
+    else if (c != ' ')
+      words.back() += c;
   }
-  return false;
+  return words;
+}
+
+bool has_word(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// What was asked for, with a word about what there is not.
+std::vector<std::string> topics_asked_for() {
+  const std::vector<std::string> asked = words_of(env_text(EnvVar::verbose)),
+                                 known = words_of(EP_VERBOSE_TOPICS);
+  for (const std::string& topic : asked)
+    if (!topic.empty() && topic != "all" && !has_word(known, topic))
+      std::fprintf(stderr, "epilogue: %s: there is no topic '%s': expected all, or some of %s\n",
+                   env_row(EnvVar::verbose).name, topic.c_str(), EP_VERBOSE_TOPICS);
+  return asked;
 }
 
 }  // namespace
@@ -69,7 +91,7 @@ bool env_flag(EnvVar var, bool otherwise) {
 }
 
 bool verbose(std::string_view topic) {
-  static const std::string topics = env_text(EnvVar::verbose);
+  static const std::vector<std::string> topics = topics_asked_for();
   return !topics.empty() && (has_word(topics, topic) || has_word(topics, "all"));
 }
 

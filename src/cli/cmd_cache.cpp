@@ -60,8 +60,8 @@ void list(const std::string& format) {
     table.add_row({row.kind, row.what, format_bytes(row.bytes)});
     total += row.bytes;
   }
-  fmt::print("{}{} {}, {}, in {}\n", table.to_string(), found.size(), found.size() == 1 ? "entry" : "entries",
-             format_bytes(total), cache_dir());
+  fmt::print("{}{} {}, {}, in {}\n", found.empty() ? "" : table.to_string(), found.size(),
+             found.size() == 1 ? "entry" : "entries", format_bytes(total), cache_dir());
 }
 
 void clear(const std::string& format) {

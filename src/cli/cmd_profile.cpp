@@ -224,6 +224,7 @@ void run(const Problem& problem, const Options& options) {
   std::string text = problem.to_string() + "\n";
   for (const ModeResult& result : results) text += describe(problem, result, options);
   fmt::print("{}\n{}", text, compare(problem, results));
+  if (!options.report.empty()) fmt::print("page: {}\n", options.report);
 }
 
 void add_profile_of(Command parent, const char* name, const char* what, ProblemKind kind) {
