@@ -10,10 +10,6 @@ const char* refuse_own(const CudaDevice& device, const GatedGemmProblem& problem
 std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemmProblem& problem) {
   if (refuse_own(device, problem)) return {};
   std::vector<GemmConfig> all{choose_gated_gemm(problem, device.properties().multiProcessorCount)};
-  // Rows that are one group have all clusters ask for the same weights at once, which have not come yet (1024
-  // x 1024 x 4096 on a card that rests: 33.1 us, 29.9 in pairs; on a busy one there is no difference).
-  if (all.front().kernel == GemmKernel::tile && problem.m > 512 && problem.m <= 1024)
-    all.front().raster_group = 2;
   for (const GemmConfig& config : gated_gemm_configs()) {
     if (!takes(config, problem)) continue;
     // Few rows: tiles would compute what nobody asked for. Many: the order in which tiles are walked matters.
