@@ -12,13 +12,18 @@ namespace {
 
 std::string number(int64_t n) { return fmt::format("{}", n); }
 
+bool runs_on_cpu(const Summary& summary) {
+  return !summary.kernels.empty() && std::ranges::all_of(summary.kernels, &KernelStats::cpu);
+}
+
 std::string steps_text(const Summary& summary, int rows) {
   if (summary.steps.empty()) return "\nThe trace marks no steps (ProfilerStep#N).\n";
+  const bool on_cpu = runs_on_cpu(summary);
   std::string text = limited_table("Steps",
                                    TextTable({{"Step", false},
                                               {"Wall"},
-                                              {"Device busy"},
-                                              {"Device idle"},
+                                              {on_cpu ? "In kernels" : "Device busy"},
+                                              {on_cpu ? "Outside" : "Device idle"},
                                               {"Kernels"},
                                               {"Regime", false},
                                               {"Because", false}}),
@@ -32,10 +37,10 @@ std::string steps_text(const Summary& summary, int rows) {
                                              step.reason()};
                                    });
   const int64_t kernels = median_of(summary.steps, &Step::kernels);
-  text += fmt::format("Median of {} steps: wall {}, device busy {}, {} kernel{}\n", summary.steps.size(),
-                      time_text(median_of(summary.steps, &Step::wall_ns)),
-                      time_text(median_of(summary.steps, &Step::device_busy_ns)), kernels,
-                      kernels == 1 ? "" : "s");
+  text += fmt::format(
+      "Median of {} steps: wall {}, {} {}, {} kernel{}\n", summary.steps.size(),
+      time_text(median_of(summary.steps, &Step::wall_ns)), on_cpu ? "in kernels" : "device busy",
+      time_text(median_of(summary.steps, &Step::device_busy_ns)), kernels, kernels == 1 ? "" : "s");
   const auto runs_on = [](const Step& step) { return step.device_busy_ns > step.wall_ns; };
   if (std::ranges::any_of(summary.steps, runs_on))
     text +=
@@ -64,7 +69,8 @@ std::string kernels_text(const Summary& summary, int rows) {
                                                         time_text(kernel.min_ns),
                                                         time_text(kernel.max_ns)};
                          if (kernel.cpu) {
-                           cells.push_back(fmt::format("{} threads", kernel.work.threads));
+                           cells.push_back(fmt::format("{} thread{}", kernel.work.threads,
+                                                       kernel.work.threads == 1 ? "" : "s"));
                          } else {
                            cells.push_back(fmt::format("{}", fmt::join(kernel.launch.grid, "x")));
                            cells.push_back(fmt::format("{}", fmt::join(kernel.launch.block, "x")));
