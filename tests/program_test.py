@@ -141,8 +141,8 @@ class Program(unittest.TestCase):
         self.assertIn("const Computed v2 = gelu_tanh(v0) * v1;", text)
         self.assertIn("\n== gemm_bias: off\n", self.result("graph", "linear", "--passes", "--disable", "gemm_bias"))
         self.assertEqual(set(self.json("graph", "linear")), {"problem", "device", "dtype", "story"})
-        self.refused("graph", "mlp", "--disable", "fusion", says="'fusion' is no pass: expected dead_code, ")
-        self.refused("profile", "mlp", "--batch", "1", "--seq", "1", "--mode", "compiled", says="'fusion' is no pass", EPILOGUE_DISABLE_PASSES="fusion")
+        self.refused("graph", "mlp", *small, "--disable", "fusion", says="'fusion' is no pass: expected dead_code, ")
+        self.refused("profile", "mlp", *small, "--batch", "1", "--seq", "1", "--mode", "compiled", says="'fusion' is no pass", EPILOGUE_DISABLE_PASSES="fusion")
 
     def test_cache_lists_and_clears(self):
         folder = self.path / "cache"

@@ -190,7 +190,7 @@ void check_memory(DType dtype, int64_t rows = 4096, int64_t dim = 16, int64_t hi
 
 TEST(GatedPanels, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
   for (const DType dtype : {DType::f32, DType::f16}) check_memory(dtype);
-  check_memory(DType::f16, 300, 16384, 64);  // x takes most of it
+  if (!kSanitized) check_memory(DType::f16, 300, 16384, 64);  // x takes most of it
 }
 
 TEST(GatedTiles, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
