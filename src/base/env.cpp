@@ -34,16 +34,12 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
      "the policy file for kernel packages; default: ~/.config/epilogue/kernels.toml"},
 }};
 
-// Of a list with commas, and maybe blanks after them.
+// Of a list with commas or blanks between them.
 std::vector<std::string> words_of(std::string_view list) {
   std::vector<std::string> words;
-  for (const char c : list) {
-    if (c == ',')
-      words.emplace_back();
-    else if (c != ' ' && words.empty())
-      words.emplace_back(1, c);
-    else if (c != ' ')
-      words.back() += c;
+  for (size_t begin = 0, end = 0; (begin = list.find_first_not_of(", ", end)) != std::string_view::npos;) {
+    end = std::min(list.find_first_of(", ", begin), list.size());
+    words.emplace_back(list.substr(begin, end - begin));
   }
   return words;
 }
@@ -57,7 +53,7 @@ std::vector<std::string> topics_asked_for() {
   const std::vector<std::string> asked = words_of(env_text(EnvVar::verbose)),
                                  known = words_of(EP_VERBOSE_TOPICS);
   for (const std::string& topic : asked)
-    if (!topic.empty() && topic != "all" && !has_word(known, topic))
+    if (topic != "all" && !has_word(known, topic))
       std::fprintf(stderr, "epilogue: %s: there is no topic '%s': expected all, or some of %s\n",
                    env_row(EnvVar::verbose).name, topic.c_str(), EP_VERBOSE_TOPICS);
   return asked;

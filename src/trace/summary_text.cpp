@@ -13,7 +13,8 @@ namespace {
 std::string number(int64_t n) { return fmt::format("{}", n); }
 
 bool runs_on_cpu(const Summary& summary) {
-  return !summary.kernels.empty() && std::ranges::all_of(summary.kernels, &KernelStats::cpu);
+  return !summary.kernels.empty() && summary.copies.empty() &&
+         std::ranges::all_of(summary.kernels, &KernelStats::cpu);
 }
 
 std::string steps_text(const Summary& summary, int rows) {
@@ -162,8 +163,11 @@ std::string totals_side_by_side(const std::vector<Summary>& summaries) {
     table.add_row(std::move(cells));
   };
   add("wall", [](const Summary& s) { return time_text(median_of(s.steps, &Step::wall_ns)); });
-  add("device busy", [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_busy_ns)); });
-  add("device idle", [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_idle_ns)); });
+  const bool on_cpu = std::ranges::all_of(summaries, runs_on_cpu);
+  add(on_cpu ? "in kernels" : "device busy",
+      [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_busy_ns)); });
+  add(on_cpu ? "outside" : "device idle",
+      [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_idle_ns)); });
   add("kernels", [](const Summary& s) { return number(median_of(s.steps, &Step::kernels)); });
   add("regime", [](const Summary& s) { return regimes(s.steps); });
   add("steps", [](const Summary& s) { return number(static_cast<int64_t>(s.steps.size())); });
