@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
 #include "base/check.h"
 
@@ -34,24 +33,14 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
      "the policy file for kernel packages; default: ~/.config/epilogue/kernels.toml"},
 }};
 
-// Of a list with commas or blanks between them.
-std::vector<std::string> words_of(std::string_view list) {
-  std::vector<std::string> words;
-  for (size_t begin = 0, end = 0; (begin = list.find_first_not_of(", ", end)) != std::string_view::npos;) {
-    end = std::min(list.find_first_of(", ", begin), list.size());
-    words.emplace_back(list.substr(begin, end - begin));
-  }
-  return words;
-}
-
 bool has_word(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // What was asked for, with a word about what there is not.
 std::vector<std::string> topics_asked_for() {
-  const std::vector<std::string> asked = words_of(env_text(EnvVar::verbose)),
-                                 known = words_of(EP_VERBOSE_TOPICS);
+  const std::vector<std::string> asked = listed_words(env_text(EnvVar::verbose), ", "),
+                                 known = listed_words(EP_VERBOSE_TOPICS, ", ");
   for (const std::string& topic : asked)
     if (topic != "all" && !has_word(known, topic))
       std::fprintf(stderr, "epilogue: %s: there is no topic '%s': expected all, or some of %s\n",
@@ -84,6 +73,16 @@ bool env_flag(EnvVar var, bool otherwise) {
   if (text == "0" || text == "off" || text == "false") return false;
   if (text == "1" || text == "on" || text == "true") return true;
   fail("{}: expected 0 or 1, got '{}'", env_row(var).name, text);
+}
+
+std::vector<std::string> listed_words(std::string_view list, const char* separators) {
+  std::vector<std::string> words;
+  for (size_t begin = 0, end = 0;
+       (begin = list.find_first_not_of(separators, end)) != std::string_view::npos;) {
+    end = std::min(list.find_first_of(separators, begin), list.size());
+    words.emplace_back(list.substr(begin, end - begin));
+  }
+  return words;
 }
 
 bool verbose(std::string_view topic) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace epilogue {
 
@@ -31,6 +32,9 @@ const EnvRow& env_row(EnvVar var);
 std::string env_text(EnvVar var);                // "" when it is not set
 int64_t env_int(EnvVar var, int64_t otherwise);  // throws Error naming the variable when it is no number
 bool env_flag(EnvVar var, bool otherwise);       // 0, off, false / 1, on, true
+
+// What a variable lists: the words between any of `separators`, none of them empty.
+std::vector<std::string> listed_words(std::string_view list, const char* separators = ",");
 
 // Whether EPILOGUE_VERBOSE (a comma-separated list) has `topic`.
 bool verbose(std::string_view topic);

@@ -168,8 +168,8 @@ std::string describe(const Problem& problem, const ModeResult& r, const Options&
                      .rows = options.rows,
                      .peak_gflops = on_cpu ? cpu::peak_gflops(problem.dtype) : 0};
   std::string text = r.averages.table(table) + trace::rows_left_out(r.averages.rows.size(), options.rows);
-  text += fmt::format("{}: {} kernel{} per step\n", nn::mode_name(r.mode), r.kernels_per_step,
-                      r.kernels_per_step == 1 ? "" : "s");
+  text +=
+      fmt::format("{}: {} per step\n", nn::mode_name(r.mode), trace::counted(r.kernels_per_step, "kernel"));
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
   if (!r.note.empty()) text += r.note + "\n";
   if (options.profile_memory) text += "\n" + r.memory_summary;

@@ -26,16 +26,6 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words;
-  for (size_t at = 0; at < list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    if (comma > at) words.push_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return words;
-}
-
 void check_names(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     EP_CHECK(std::ranges::any_of(kPasses, [&](const Pass& pass) { return name == pass.name; }),
@@ -43,7 +33,7 @@ void check_names(const std::vector<std::string>& names) {
 }
 
 const std::vector<std::string>& disabled_by_environment() {
-  static const std::vector<std::string> names = split(env_text(EnvVar::disable_passes));
+  static const std::vector<std::string> names = listed_words(env_text(EnvVar::disable_passes));
   return names;
 }
 

@@ -32,10 +32,6 @@ bool on_different_machines(const Diff& diff) {
   return diff.a.has_device != diff.b.has_device && diff.a.kernels.high > 0 && diff.b.kernels.high > 0;
 }
 
-std::string counted(int64_t n, const char* what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 std::string kernel_counts(const Diff& diff) {
   const int64_t a = diff.a.kernels.median, b = diff.b.kernels.median;
   if (on_different_machines(diff)) {

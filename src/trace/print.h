@@ -14,6 +14,11 @@ namespace epilogue::trace {
 inline std::string time_text(int64_t ns) { return format_us(static_cast<double>(ns) / 1e3); }
 inline std::string us_json(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) / 1e3); }
 
+// "1 kernel", "5 kernels"
+inline std::string counted(int64_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 // [print(row), ...], a row a line.
 template <class Rows, class Print>
 std::string json_array(const Rows& rows, const Print& print) {

@@ -37,11 +37,11 @@ std::string steps_text(const Summary& summary, int rows) {
                                              regime_name(step.regime),
                                              step.reason()};
                                    });
-  const int64_t kernels = median_of(summary.steps, &Step::kernels);
-  text += fmt::format(
-      "Median of {} steps: wall {}, {} {}, {} kernel{}\n", summary.steps.size(),
-      time_text(median_of(summary.steps, &Step::wall_ns)), on_cpu ? "in kernels" : "device busy",
-      time_text(median_of(summary.steps, &Step::device_busy_ns)), kernels, kernels == 1 ? "" : "s");
+  text +=
+      fmt::format("Median of {} steps: wall {}, {} {}, {}\n", summary.steps.size(),
+                  time_text(median_of(summary.steps, &Step::wall_ns)), on_cpu ? "in kernels" : "device busy",
+                  time_text(median_of(summary.steps, &Step::device_busy_ns)),
+                  counted(median_of(summary.steps, &Step::kernels), "kernel"));
   const auto runs_on = [](const Step& step) { return step.device_busy_ns > step.wall_ns; };
   if (std::ranges::any_of(summary.steps, runs_on))
     text +=
@@ -70,8 +70,7 @@ std::string kernels_text(const Summary& summary, int rows) {
                                                         time_text(kernel.min_ns),
                                                         time_text(kernel.max_ns)};
                          if (kernel.cpu) {
-                           cells.push_back(fmt::format("{} thread{}", kernel.work.threads,
-                                                       kernel.work.threads == 1 ? "" : "s"));
+                           cells.push_back(counted(kernel.work.threads, "thread"));
                          } else {
                            cells.push_back(fmt::format("{}", fmt::join(kernel.launch.grid, "x")));
                            cells.push_back(fmt::format("{}", fmt::join(kernel.launch.block, "x")));
