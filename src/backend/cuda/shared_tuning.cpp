@@ -1,6 +1,5 @@
 #include "backend/cuda/shared_tuning.h"
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,10 +31,9 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
 
 constexpr int64_t kFewRows = 128;
 
-// Some of cuBLASLt's kernels take longer to load than a call's share of time; the next products of a layer
+// Some of cuBLASLt's kernels take longer to load than a call's share of time; the other products of the layer
 // then leave it at that, so that one call does not wait for three of them.
-using Clock = std::chrono::steady_clock;
-constexpr auto kPause = std::chrono::milliseconds(8);
+constexpr int kLeftAlone = 2;
 
 int64_t bytes_of(const GemmKey& key) {
   const int64_t weights = key.k * key.n * (key.gated ? 2 : 1);
@@ -59,14 +57,17 @@ GemmChoices& choices_of(CudaDevice& device) {
 }
 
 TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways) {
-  static thread_local Clock::time_point pause_ends;
+  static thread_local int left_alone = 0;  // products still to come that are
   SharedTuning& shared = tuning_of(key, device.index());
   const std::lock_guard lock(shared.mutex);
   if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, key.m <= kFewRows);
   Tuning& tuning = *shared.tuning;
-  if (!tuning.over() && Clock::now() >= pause_ends && !device.capture() && profile::recording_now() == 0) {
+  const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;
+  if (may_time && left_alone > 0) {
+    --left_alone;
+  } else if (may_time) {
     tuning.try_some(device, bytes_of(key), ways.run);
-    if (tuning.loaded_slowly()) pause_ends = Clock::now() + kPause;
+    if (tuning.loaded_slowly()) left_alone = kLeftAlone;
     if (tuning.over()) {
       const GemmChoice choice = ways.choice(tuning.best());
       choices_of(device).keep(key, choice);

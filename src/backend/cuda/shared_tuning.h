@@ -25,7 +25,7 @@ struct WaysToTune {
 // Goes on with the problem's tuning. Several threads may come, in turn. Nothing is timed while the thread
 // records or a profiler does: a recording cannot be timed, and a profile shows what was asked for alone.
 // Timing writes to the output, which the caller writes again. A kernel that was slow to load makes the thread
-// leave off for some milliseconds.
+// leave the next products alone.
 TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways);
 
 }  // namespace epilogue::cuda
