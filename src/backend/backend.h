@@ -130,5 +130,6 @@ class Backend {
 
 Backend& backend_for(Device device);  // throws Error when the device is not there, saying why
 Backend& cpu_backend();
+bool cuda_is_in_use();  // by this process, so far
 
 }  // namespace epilogue

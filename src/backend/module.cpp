@@ -1,5 +1,7 @@
 #include "backend/module.h"
 
+#include <atomic>
+
 #include <dlfcn.h>
 
 #include "base/check.h"
@@ -32,10 +34,15 @@ Loaded load_cuda() {
   return {module, ""};
 }
 
+std::atomic<bool> cuda_loaded{false};
+
 }  // namespace
+
+bool cuda_is_in_use() { return cuda_loaded; }
 
 const BackendModule* cuda_module(std::string* why) {
   static const Loaded loaded = load_cuda();
+  if (loaded.module) cuda_loaded = true;
   if (why) *why = loaded.why;
   return loaded.module;
 }

@@ -171,6 +171,13 @@ std::vector<BlobCache::Entry> BlobCache::list() const {
   return entries;
 }
 
+bool BlobCache::empty() const {
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error))
+    if (is_entry(at->path())) return false;
+  return true;
+}
+
 int64_t BlobCache::clear() {
   int64_t freed = 0;
   std::error_code error;

@@ -29,6 +29,7 @@ class BlobCache {
     int64_t used = 0;              // seconds since 1970
   };
   std::vector<Entry> list() const;  // the latest used first
+  bool empty() const;
   int64_t clear();                  // returns the bytes that were freed
   const std::string& folder() const { return folder_; }
 

@@ -55,7 +55,9 @@ std::string kernel(int number, size_t size = 5000) {
 TEST_F(BlobCacheTest, GivesWhatWasPutUnderTheWholeKey) {
   BlobCache one = cache(), other = cache();
   EXPECT_FALSE(one.get("key"));
+  EXPECT_TRUE(one.empty());
   EXPECT_TRUE(one.put("key", kernel(1)));
+  EXPECT_FALSE(one.empty());
   EXPECT_EQ(other.get("key"), kernel(1));
   EXPECT_FALSE(other.get("key "));
   EXPECT_TRUE(one.put("key", kernel(2)));
@@ -152,6 +154,7 @@ TEST_F(BlobCacheTest, AFolderThatCannotBeWrittenIsNoError) {
   EXPECT_FALSE(wrong.put("key", "bytes"));
   EXPECT_FALSE(wrong.get("key"));
   EXPECT_TRUE(wrong.list().empty());
+  EXPECT_TRUE(wrong.empty());
 }
 
 TEST_F(BlobCacheTest, TwoProcessesAndTheirThreadsShareOneFolder) {

@@ -1,6 +1,7 @@
 #include "codegen/nvrtc.h"
 
 #include <array>
+#include <exception>
 #include <vector>
 
 #include <dlfcn.h>
@@ -119,6 +120,14 @@ std::string nvrtc_compile_cached(const std::string& source, const std::string& n
   std::string code = nvrtc_compile(source, name, architecture);
   cache.put(key, code);
   return code;
+}
+
+void warm_up_nvrtc() noexcept {
+  try {
+    nvrtc_compile("__global__ void warm_up() {}", "warm_up", "sm_80");
+  } catch (const std::exception&) {
+    // What fails here fails again where it is needed, and is reported there.
+  }
 }
 
 }  // namespace epilogue::codegen

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 
 #include <fmt/format.h>
 
+#include "backend/backend.h"
+#include "base/blob_cache.h"
 #include "base/check.h"
 #include "base/env.h"
+#include "codegen/nvrtc.h"
 #include "compile/build_queue.h"
 #include "compile/pass.h"
 #include "profile/event.h"
@@ -29,6 +33,18 @@ void add_times(std::vector<PassTime>& times, const std::vector<compiler::PassRep
     times[i].runs += !reports[i].off;
     times[i].total_us += reports[i].us;
   }
+}
+
+// The compiler of kernels takes long to load from a cold disk. That begins with a program's first compile(),
+// beside what it does until the first call; where kernels were kept on disk it will hardly be needed.
+void load_compiler_ahead() {
+  static std::once_flag once;
+  if (!cuda_is_in_use()) return;
+  std::call_once(once, [] {
+    compiler::BuildQueue::instance().add([] {
+      if (BlobCache::kernels().empty()) codegen::warm_up_nvrtc();
+    });
+  });
 }
 
 }  // namespace
@@ -235,6 +251,7 @@ std::string CompiledFunction::explain(std::span<const Tensor> inputs, ExplainOpt
 CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
                          CompileOptions options) {
   compiler::check_pass_names(options);
+  load_compiler_ahead();
   return CompiledFunction(std::make_shared<CompiledFunction::State>(std::move(function), std::move(options)));
 }
 

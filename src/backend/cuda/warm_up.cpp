@@ -8,7 +8,6 @@
 
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/kernels/gated_gemm.h"
-#include "codegen/nvrtc.h"
 #include "profile/event.h"
 
 namespace epilogue::cuda {
@@ -32,9 +31,6 @@ class WarmUp {
       for (const DType dtype : {DType::bf16, DType::f16})
         for (const bool gated : {false, true})
           if (goes_on() && device.properties().major == 9) (void)load_gated_gemm(dtype, gated);
-      // For kernels that compile() will want: up to 0.5 s from a disk that has not read NVRTC since it
-      // started.
-      if (goes_on()) (void)codegen::nvrtc_missing();
     } catch (const std::exception&) {
       // What fails here fails again where it is needed, and is reported there.
     }
