@@ -30,7 +30,7 @@ class BlobCache {
   };
   std::vector<Entry> list() const;  // the latest used first
   bool empty() const;
-  int64_t clear();                  // returns the bytes that were freed
+  int64_t clear();  // returns the bytes that were freed
   const std::string& folder() const { return folder_; }
 
   struct Counts {
