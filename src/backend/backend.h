@@ -130,6 +130,6 @@ class Backend {
 
 Backend& backend_for(Device device);  // throws Error when the device is not there, saying why
 Backend& cpu_backend();
-bool cuda_is_in_use();  // by this process, so far
+bool cuda_module_is_loaded();  // and there is a device; by any thread of the process so far
 
 }  // namespace epilogue

@@ -17,6 +17,8 @@ struct Loaded {
   std::string why;
 };
 
+std::atomic<bool> cuda_loaded{false};
+
 Loaded load_cuda() {
   std::string path = env_text(EnvVar::cuda_module);
   if (path == "none") return {nullptr, "EPILOGUE_CUDA_MODULE is 'none'"};
@@ -31,18 +33,16 @@ Loaded load_cuda() {
             fmt::format("{} was built for another version of epilogue: it has interface {}, this library {}",
                         path, module->version, kBackendModuleVersion)};
   if (module->device_count == 0) return {nullptr, module->why_none};
+  cuda_loaded = true;
   return {module, ""};
 }
 
-std::atomic<bool> cuda_loaded{false};
-
 }  // namespace
 
-bool cuda_is_in_use() { return cuda_loaded; }
+bool cuda_module_is_loaded() { return cuda_loaded; }
 
 const BackendModule* cuda_module(std::string* why) {
   static const Loaded loaded = load_cuda();
-  if (loaded.module) cuda_loaded = true;
   if (why) *why = loaded.why;
   return loaded.module;
 }

@@ -124,7 +124,7 @@ std::string nvrtc_compile_cached(const std::string& source, const std::string& n
 
 void warm_up_nvrtc() noexcept {
   try {
-    nvrtc_compile("__global__ void warm_up() {}", "warm_up", "sm_80");
+    if (BlobCache::kernels().empty()) nvrtc_compile("__global__ void warm_up() {}", "warm_up", "sm_80");
   } catch (const std::exception&) {
     // What fails here fails again where it is needed, and is reported there.
   }

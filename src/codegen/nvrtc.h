@@ -14,13 +14,13 @@ std::string nvrtc_compile(const std::string& source, const std::string& name,
                           const std::string& architecture);
 
 // The same from the cache on disk, where it is kept by source, architecture and `platform`, the versions of
-// what it runs with. NVRTC itself, which takes 5 ms to load and 0.5 s from a cold disk, is not asked: another
-// one alone, without another runtime or driver, compiles nothing anew.
+// what it runs with. NVRTC itself, which takes 5 ms to load and 0.1 to 0.2 s from a cold disk, is not asked:
+// another one alone, without another runtime or driver, compiles nothing anew.
 std::string nvrtc_compile_cached(const std::string& source, const std::string& name,
                                  const std::string& architecture, const std::string& platform);
 
-// Loads NVRTC and compiles next to nothing, which may take 0.4 s from a cold disk and makes what comes after
-// quick. Not to throw.
+// Unless kernels are kept on disk, loads NVRTC and compiles next to nothing, so that the next one is ready
+// soon. From any thread.
 void warm_up_nvrtc() noexcept;
 
 }  // namespace epilogue::codegen

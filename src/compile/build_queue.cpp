@@ -1,8 +1,20 @@
 #include "compile/build_queue.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 namespace epilogue::compiler {
+namespace {
+
+// What a thread has of its own goes before the objects of the program: before those of NVRTC too, which are
+// made by a job and still in use while it compiles.
+struct EndsWithMainThread {
+  ~EndsWithMainThread() {
+    if (gettid() == getpid()) BuildQueue::instance().end();
+  }
+};
+
+}  // namespace
 
 BuildQueue& BuildQueue::instance() {
   static BuildQueue queue;
@@ -10,14 +22,15 @@ BuildQueue& BuildQueue::instance() {
 }
 
 void BuildQueue::add(std::function<void()> job) {
+  static thread_local const EndsWithMainThread ends;
   const std::lock_guard lock(mutex_);
+  if (ending_) return;
   jobs_.push_back(std::move(job));
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_one();
 }
 
-// The process ends: the job under way is finished, the others are not begun.
-BuildQueue::~BuildQueue() {
+void BuildQueue::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

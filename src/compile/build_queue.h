@@ -9,13 +9,15 @@
 
 namespace epilogue::compiler {
 
-// One for the process; its thread starts with the first job and ends with the process.
+// One for the process; its thread starts with the first job and ends with the main thread.
 class BuildQueue {
  public:
   static BuildQueue& instance();
   // Runs `job` on the thread, after those before it. It must not throw.
   void add(std::function<void()> job);
-  ~BuildQueue();
+  // Finishes the job under way; the others are not begun, nor what is added from now on.
+  void end();
+  ~BuildQueue() { end(); }
 
  private:
   void work();

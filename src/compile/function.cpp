@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "backend/backend.h"
-#include "base/blob_cache.h"
+#include "base/beside.h"
 #include "base/check.h"
 #include "base/env.h"
 #include "codegen/nvrtc.h"
@@ -35,16 +35,13 @@ void add_times(std::vector<PassTime>& times, const std::vector<compiler::PassRep
   }
 }
 
-// The compiler of kernels takes long to load from a cold disk. That begins with a program's first compile(),
-// beside what it does until the first call; where kernels were kept on disk it will hardly be needed.
+// The compiler of kernels takes long to load from a cold disk. Once a program has asked for CUDA's devices,
+// its first compile() begins that, beside what it does until the first call; where kernels were kept on disk
+// it will hardly be needed.
 void load_compiler_ahead() {
   static std::once_flag once;
-  if (!cuda_is_in_use()) return;
-  std::call_once(once, [] {
-    compiler::BuildQueue::instance().add([] {
-      if (BlobCache::kernels().empty()) codegen::warm_up_nvrtc();
-    });
-  });
+  if (cuda_module_is_loaded())
+    std::call_once(once, run_beside, [](const std::atomic<bool>&) { codegen::warm_up_nvrtc(); });
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
 
 constexpr int64_t kFewRows = 128;
 
-// Some of cuBLASLt's kernels take longer to load than a call's share of time; the other products of the layer
-// then leave it at that, so that one call does not wait for three of them.
+// Some of cuBLASLt's kernels take longer to load than a call's share of time. The next two products then
+// leave it at that, so that a call of a layer does not wait for three of them.
 constexpr int kLeftAlone = 2;
 
 int64_t bytes_of(const GemmKey& key) {

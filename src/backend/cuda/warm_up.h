@@ -4,9 +4,9 @@
 
 namespace epilogue::cuda {
 
-// Begins a thread that does, while the program makes its tensors, what its first products would wait for:
-// cuBLASLt's tables (about 100 ms), the machine code of our own kernels (about 40 for each dtype). A
-// product that comes sooner waits for the rest of it. The calling thread joins it when it ends.
+// Begins to do, beside the calling thread while it makes its tensors, what its first products would wait for:
+// cuBLASLt's tables (about 100 ms), the machine code of our own kernels (about 40 for each dtype). A product
+// that comes sooner waits for the rest of it.
 void warm_up(CudaDevice& device);
 
 }  // namespace epilogue::cuda
