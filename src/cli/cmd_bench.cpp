@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/problem.h"
 #include "epilogue/profiler.h"
+#include "trace/print.h"
 
 namespace epilogue::cli {
 namespace {
@@ -114,9 +115,9 @@ std::string ceilings_text(const Problem& problem) {
         device_gflops(problem.device, problem.dtype) / 1e3, device_copy_gbs(problem.device) / 1e3);
   const cpu::PackingCost packing = cpu::packing_cost();
   return fmt::format(
-      "Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s. Packed {} weights ({}) once, in "
+      "Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s. Packed {} ({}) once, in "
       "{}.\n",
-      cpu::peak_gflops(problem.dtype), cpu::copy_bandwidth_gbs(), packing.weights,
+      cpu::peak_gflops(problem.dtype), cpu::copy_bandwidth_gbs(), trace::counted(packing.weights, "weight"),
       format_bytes(packing.bytes), format_us(packing.seconds * 1e6));
 }
 

@@ -167,11 +167,11 @@ std::string describe(const Problem& problem, const ModeResult& r, const Options&
   TableOptions table{.sort_by = options.sort,
                      .rows = options.rows,
                      .peak_gflops = on_cpu ? cpu::peak_gflops(problem.dtype) : 0};
-  std::string text = r.averages.table(table) + trace::rows_left_out(r.averages.rows.size(), options.rows);
-  text +=
-      fmt::format("{}: {} per step\n", nn::mode_name(r.mode), trace::counted(r.kernels_per_step, "kernel"));
+  std::string text =
+      fmt::format("\n{}: {} per step\n", nn::mode_name(r.mode), trace::counted(r.kernels_per_step, "kernel"));
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
   if (!r.note.empty()) text += r.note + "\n";
+  text += "\n" + r.averages.table(table) + trace::rows_left_out(r.averages.rows.size(), options.rows);
   if (options.profile_memory) text += "\n" + r.memory_summary;
   return text;
 }
@@ -223,6 +223,8 @@ void run(const Problem& problem, const Options& options) {
   }
   std::string text = problem.to_string() + "\n";
   for (const ModeResult& result : results) text += describe(problem, result, options);
+  if (problem.device.type == DeviceType::cpu)
+    text += fmt::format("Peak measured in this run: {:.0f} GFLOP/s.\n", cpu::peak_gflops(problem.dtype));
   fmt::print("{}\n{}", text, compare(problem, results));
   if (!options.report.empty()) fmt::print("page: {}\n", options.report);
 }

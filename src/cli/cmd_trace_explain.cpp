@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "trace/explain.h"
+#include "trace/print.h"
 
 namespace epilogue::cli {
 namespace {
@@ -102,9 +103,10 @@ void print_comparison(const trace::TraceExplanation& all, const trace::KernelCom
   }
 }
 
-void print_trace_table(const trace::TraceExplanation& all) {
+void print_trace_table(const std::string& file, const trace::TraceExplanation& all) {
+  if (all.kernels.empty()) fmt::print("{}: no kernels to explain\n", file);
   for (const trace::KernelUse& use : all.kernels) {
-    fmt::print("{}\n{} calls, {}", use.kernel.name, use.calls, format_us(use.total_us));
+    fmt::print("{}\n{}, {}", use.kernel.name, trace::counted(use.calls, "call"), format_us(use.total_us));
     for (const std::string& op : use.ops) fmt::print(", {}", op);
     fmt::print("\n{}\n", explanation_table(use.kernel));
   }
@@ -126,7 +128,7 @@ void run(const Options& options) {
     const trace::Trace read = trace::read_trace(options.what);
     const trace::TraceExplanation all = trace::explain_trace(read);
     print_problems(read);
-    return json ? print_trace_json(options.what, all) : print_trace_table(all);
+    return json ? print_trace_json(options.what, all) : print_trace_table(options.what, all);
   }
   const KernelName kernel = trace::explain_kernel(options.what);
   if (json)

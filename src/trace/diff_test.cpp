@@ -131,6 +131,18 @@ TEST(Diff, NoFusionIsClaimedWithoutEvidence) {
   EXPECT_THAT(diff_sentence(diff), HasSubstr("one and two gone; three new"));
 }
 
+TEST(Diff, AKernelThatRunsOnBothSidesIsNeitherNewNorGone) {
+  Made a, b;
+  a.step(100);
+  a.kernel("aten::mm", "gemm", 10, 5);
+  b.step(100);
+  b.kernel("aten::mm", "gemm", 10, 5);
+  b.kernel("aten::mm", "gemm", 20, 5);
+  const Trace once = a.done(), twice = b.done();
+  EXPECT_THAT(diff_sentence(diff_traces(once, twice)), HasSubstr("gemm more often"));
+  EXPECT_THAT(diff_sentence(diff_traces(twice, once)), HasSubstr("gemm less often"));
+}
+
 TEST(Diff, AnotherKernelOfTheSameOpIsNoFusion) {
   Made a, b;
   a.step(100);

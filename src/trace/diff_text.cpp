@@ -52,13 +52,16 @@ std::string kernel_changes(const Diff& diff) {
                                                          brief(DiffKind::kernel, fusion.into))
                                            : fmt::format("{} runs another kernel ({})", fusion.from.front(),
                                                          brief(DiffKind::kernel, fusion.into)));
-  const auto add = [&](const char* what, const std::vector<std::string>& kernels) {
-    std::vector<std::string> names;
-    for (const std::string& name : kernels) names.push_back(brief(DiffKind::kernel, name));
-    if (!names.empty()) parts.push_back(fmt::format("{} {}", listed(names), what));
+  const auto add = [&](const std::vector<std::string>& kernels, const DiffTotals& other,
+                       const char* if_not_there, const char* if_there) {
+    std::vector<std::string> away, fewer;
+    for (const std::string& name : kernels)
+      (other.kernel_names.contains(name) ? fewer : away).push_back(brief(DiffKind::kernel, name));
+    if (!away.empty()) parts.push_back(fmt::format("{} {}", listed(away), if_not_there));
+    if (!fewer.empty()) parts.push_back(fmt::format("{} {}", listed(fewer), if_there));
   };
-  add("gone", diff.gone);
-  add("new", diff.added);
+  add(diff.gone, diff.b, "gone", "less often");
+  add(diff.added, diff.a, "new", "more often");
   return parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "));
 }
 

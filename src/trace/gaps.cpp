@@ -201,7 +201,12 @@ std::string gaps_text(const Trace& trace, int rows) {
   const GapFinder finder(trace);
   const std::vector<Gap> all = finder.find();
   const std::string first_wait = first_wait_text(finder.first_wait());
-  if (all.empty()) return fmt::format("{}: no gaps\n{}", trace.source, first_wait);
+  const bool runs_kernels = std::ranges::any_of(trace.events, [](const Event& event) {
+    return is_device_work(event.kind) || event.kind == EventKind::cpu_kernel;
+  });
+  if (all.empty())
+    return fmt::format("{}: {}\n{}", trace.source, runs_kernels ? "no gaps" : "no kernels, so no gaps",
+                       first_wait);
   TextTable table({{"Idle"},
                    {"At"},
                    {"Where", false},

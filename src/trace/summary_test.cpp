@@ -295,6 +295,7 @@ TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
 TEST(Gaps, TheWaitForTheFirstKernelIsToldApart) {
   Synthetic cpu;
   EXPECT_EQ(find_first_wait(cpu.trace).longest_ns, -1);
+  EXPECT_THAT(gaps_text(cpu.trace, -1), HasSubstr("no kernels, so no gaps"));
   cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
   for (const int64_t start : {10, 220})
     cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));

@@ -37,6 +37,7 @@ HWY_AFTER_NAMESPACE();
 #include <cstring>
 #include <memory>
 #include <new>
+#include <thread>
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/peak.h"
@@ -82,11 +83,13 @@ double multiply_tiles([[maybe_unused]] int64_t rounds) {
   return 4 * 16 * 16 * 32 * 2;
 }
 
-// All threads run `kernel` for 40 ms; the sum of what each did at its best over about 1 ms. A neighbour on
-// the machine can only make a sample slower. `kernel(rounds)` returns the operations of one round.
+// As many threads as have a core run `kernel` for 40 ms; the sum of what each did at its best over about 1
+// ms. A neighbour on the machine can only make a sample slower. `kernel(rounds)` returns the operations of
+// one round.
 double measure_gflops(double (*kernel)(int64_t), int64_t rounds) {
   std::atomic<double> total{0};
-  parallel_for(thread_count(), 1, [&](int64_t, int64_t) {
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  parallel_for(std::min(thread_count(), cores), 1, [&](int64_t, int64_t) {
     double fewest = 1e9;
     for (const auto begin = Clock::now(); seconds_since(begin) < 0.04;) {
       const auto start = Clock::now();

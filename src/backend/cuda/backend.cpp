@@ -2,6 +2,8 @@
 #include <array>
 #include <map>
 
+#include <dlfcn.h>
+
 #include "backend/cuda/check.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/gated.h"
@@ -262,8 +264,12 @@ BackendModule describe_module() {
   const cudaError_t error = cudaGetDeviceCount(&module.device_count);
   if (error != cudaSuccess) {
     module.device_count = 0;
+    // The runtime calls a driver that is not there too old.
+    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     module.why_none =
-        fmt::format("cudaGetDeviceCount: {}, {}", cudaGetErrorName(error), cudaGetErrorString(error));
+        driver ? fmt::format("cudaGetDeviceCount: {}, {}", cudaGetErrorName(error), cudaGetErrorString(error))
+               : "there is no NVIDIA driver on this machine (libcuda.so.1)";
+    if (driver) dlclose(driver);
   } else if (module.device_count == 0) {
     module.why_none = "the driver shows no CUDA device";
   }

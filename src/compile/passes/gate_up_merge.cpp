@@ -125,6 +125,10 @@ void merge_pair(Graph& graph, const GatePair& pair) {
 
 // Two products that read the same rows become one over both weights, which are stacked once and kept.
 void gate_up_merge(Graph& graph, PassContext& context) {
+  for (const Node& node : graph.nodes)
+    if (node.op == Op::gated_mlp || node.op == Op::gated_linear)
+      context.notes.push_back(
+          fmt::format("%{} has its two products in one kernel: gated_fusion took them", node.outputs[0]));
   for (const GatePair& pair : find_gate_pairs(graph)) {
     Backend& backend = backend_for(graph.value(pair.first).device);
     const char* reason = context.enabled("gate_up_merge") ? nullptr : backend.refuse_merged_products();
