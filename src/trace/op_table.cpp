@@ -203,7 +203,8 @@ class OpTable {
       row.device_memory += memory_[i].device;
       row.self_device_memory += own_memory_[i].device;
     }
-    if (options_.with_flops) add_work(i, row);
+    // Of a device's trace that was cut short some of the time that rates need is missing.
+    if (options_.with_flops && (!trace_.damaged || trace_.devices.empty())) add_work(i, row);
   }
 
   void add_work(uint32_t i, OpStats& row) {

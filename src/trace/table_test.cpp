@@ -92,6 +92,13 @@ TEST(Table, ShowsShapesFlopsShareOfPeakAndWhatWasDropped) {
   EXPECT_EQ(table.find("CUDA"), std::string::npos);
 }
 
+TEST(Table, ADamagedTraceOfADeviceGivesNoRates) {
+  Trace trace = read_trace(trace_data("mlp_eager.json.gz"));
+  EXPECT_TRUE(key_averages(trace, {.with_flops = true}).has_flops);
+  trace.damaged = true;
+  EXPECT_FALSE(key_averages(trace, {.with_flops = true}).has_flops);
+}
+
 TEST(Table, FlopsBeyondAnyNumberAreNotCounted) {
   EXPECT_EQ(op_flops("aten::mm", "[[2, 3], [3, 4]]"), 48);
   EXPECT_EQ(op_flops("aten::mm", "[[4294967296, 4294967296], [4294967296, 2]]"), 0);
