@@ -253,6 +253,7 @@ class Program(unittest.TestCase):
 
     def test_bad_usage_is_one_line_and_exit_2(self):
         self.refused("profile", "mlp", "--act", "tanh", says="activation 'tanh' is not known")
+        self.assertIn(" bf16, cpu", self.result("profile", "linear", "--dtype", "bfloat16", "--active", "1"))
         self.refused("profile", "mlp", "--dtype", "int8", says="dtype 'int8' is not known here: expected f32, bf16, f16, f64\n")
         self.refused("profile", "mlp", "--mode", "quick", says="mode 'quick'")
         self.refused("profile", "linear", "--nonsense", says="nonsense")

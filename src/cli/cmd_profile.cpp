@@ -233,10 +233,10 @@ void add_profile_of(Command parent, const char* name, const char* what, ProblemK
   const Command command = parent.add_subcommand(name, what);
   auto problem = std::make_shared<ProblemOptions>(command, kind);
   auto options = std::make_shared<Options>();
-  const Option mode =
-      command
-          .add_option("--mode", options->mode, "eager, compiled, tuned, fused (those this build has) or all")
-          .show_default();
+  const Option mode = command
+                          .add_option("--mode", options->mode,
+                                      "of eager, compiled, tuned, fused one, several with commas, or all")
+                          .show_default();
   command.add_flag("--compile", options->compile, "the same as --mode compiled");
   command.add_option("--wait", options->schedule.wait, "steps to pass over").at_least(0).show_default();
   command.add_option("--warmup", options->schedule.warmup, "steps to record and throw away")
@@ -258,7 +258,8 @@ void add_profile_of(Command parent, const char* name, const char* what, ProblemK
   command.footer(fmt::format(
       "Examples:\n  epilogue profile {0}\n  epilogue profile {0} --record-shapes --trace {0}.json.gz", name));
   if (kind == ProblemKind::mlp)
-    command.add_option("--kernels", options->kernels, "NAME@VERSION: a kernel package for the mode tuned");
+    command.add_option("--kernels", options->kernels,
+                       "OWNER/NAME@VERSION: a kernel package for the mode tuned");
   command.callback([problem, options, mode] {
     options->mode_given = mode.given();
     run(problem->finish(), *options);

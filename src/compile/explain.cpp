@@ -51,11 +51,14 @@ std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
   else
     text += "\n== after all passes\n" + to_text(graph);
   if (!what.code) return text;
-  const size_t before_code = text.size();
+  std::string code;
   for (const graph::Node& node : graph.nodes)
     if (node.program)
-      text += fmt::format("\n== {}\n{}", node.program->name, codegen::cuda_source(*node.program));
-  if (text.size() == before_code) text += "\n== code: none, no generated kernel is left in this graph\n";
+      code += fmt::format("\n== {}\n{}", node.program->name, codegen::cuda_source(*node.program));
+  if (code.empty()) return text + "\n== code: none, no generated kernel is left in this graph\n";
+  if (!inputs.empty() && inputs[0].device().type == DeviceType::cpu)
+    text += "\n== code: for a GPU; the CPU runs the same programs by the kernels of its ops\n";
+  text += code;
   return text;
 }
 

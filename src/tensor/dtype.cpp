@@ -1,5 +1,6 @@
 #include <array>
 #include <charconv>
+#include <string_view>
 
 #include "base/check.h"
 #include "epilogue/tensor.h"
@@ -9,18 +10,20 @@ namespace {
 
 struct DTypeRow {
   DType dtype;
-  const char* name;
+  const char *name, *pytorch_name;
   size_t size;
   bool floating;
+
+  bool is_called(std::string_view given) const { return given == name || given == pytorch_name; }
 };
 
 constexpr std::array<DTypeRow, 6> kRows{{
-    {DType::f32, "f32", 4, true},
-    {DType::bf16, "bf16", 2, true},
-    {DType::f16, "f16", 2, true},
-    {DType::f64, "f64", 8, true},
-    {DType::i32, "i32", 4, false},
-    {DType::i64, "i64", 8, false},
+    {DType::f32, "f32", "float32", 4, true},
+    {DType::bf16, "bf16", "bfloat16", 2, true},
+    {DType::f16, "f16", "float16", 2, true},
+    {DType::f64, "f64", "float64", 8, true},
+    {DType::i32, "i32", "int32", 4, false},
+    {DType::i64, "i64", "int64", 8, false},
 }};
 
 const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
@@ -42,13 +45,13 @@ std::string floating_dtype_names() { return names(true); }
 
 DType dtype_from_name(const std::string& name) {
   for (const DTypeRow& r : kRows)
-    if (name == r.name) return r.dtype;
+    if (r.is_called(name)) return r.dtype;
   fail("dtype '{}' is not known: expected {}", name, names(false));
 }
 
 DType floating_dtype_from_name(const std::string& name) {
   for (const DTypeRow& r : kRows)
-    if (name == r.name && r.floating) return r.dtype;
+    if (r.is_called(name) && r.floating) return r.dtype;
   fail("dtype '{}' is not known here: expected {}", name, floating_dtype_names());
 }
 

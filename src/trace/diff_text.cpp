@@ -69,9 +69,14 @@ std::string time_change(const Spread& a, const Spread& b) {
   const double percent = 100 * relative_change(a, b);
   if (a.median == 0 && b.median > 0) return fmt::format("{} instead of none", time_text(b.median));
   if (a.median == b.median || std::abs(percent) <= 0.5) return "the same";
-  const std::string change =
-      percent >= 100 ? fmt::format("{:.1f} times as long", 1 + percent / 100)
-                     : fmt::format("{:.0f}% {}", std::abs(percent), percent < 0 ? "shorter" : "longer");
+  std::string change;
+  if (percent >= 100)
+    change = fmt::format("{:.1f} times as long", 1 + percent / 100);
+  else if (percent < -99 && b.median > 0)  // a share would round to all of it
+    change =
+        fmt::format("{:.0f} times shorter", static_cast<double>(a.median) / static_cast<double>(b.median));
+  else
+    change = fmt::format("{:.0f}% {}", std::abs(percent), percent < 0 ? "shorter" : "longer");
   return change + (within_noise(a, b) ? " (within noise)" : "");
 }
 
