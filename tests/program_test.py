@@ -187,6 +187,9 @@ class Program(unittest.TestCase):
                     self.path / "t.json.gz")
         self.assertIn("t.eager.json.gz", os.listdir(self.path))
 
+    def test_dtypes_have_pytorchs_names_too(self):
+        self.assertIn(" bf16, cpu", self.result("profile", "linear", "--dtype", "bfloat16", "--active", "1"))
+
     def test_profile_table_is_pytorchs_with_flops(self):
         text = self.result("profile", "linear", "--record-shapes")
         for word in ("Self CPU %", "CPU total", "# of Calls", "ep::addmm", "1 kernel per step", "panel_gemm_"):
@@ -253,7 +256,6 @@ class Program(unittest.TestCase):
 
     def test_bad_usage_is_one_line_and_exit_2(self):
         self.refused("profile", "mlp", "--act", "tanh", says="activation 'tanh' is not known")
-        self.assertIn(" bf16, cpu", self.result("profile", "linear", "--dtype", "bfloat16", "--active", "1"))
         self.refused("profile", "mlp", "--dtype", "int8", says="dtype 'int8' is not known here: expected f32, bf16, f16, f64\n")
         self.refused("profile", "mlp", "--mode", "quick", says="mode 'quick'")
         self.refused("profile", "linear", "--nonsense", says="nonsense")

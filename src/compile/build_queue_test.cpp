@@ -1,7 +1,6 @@
 #include "compile/build_queue.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 
 #include <unistd.h>

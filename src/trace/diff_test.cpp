@@ -63,6 +63,17 @@ struct Made {
   }
 };
 
+struct MadeKernel {
+  const char *op, *name;
+};
+Trace one_step(std::initializer_list<MadeKernel> kernels) {
+  Made made;
+  made.step(100);
+  int64_t at = 0;
+  for (const auto& [op, name] : kernels) made.kernel(op, name, at += 10, 5);
+  return made.done();
+}
+
 Trace one_kernel_steps(const std::vector<int64_t>& kernel_us, int32_t blocks = 1) {
   Made made;
   for (const int64_t us : kernel_us) {
@@ -120,36 +131,21 @@ TEST(Diff, NothingChangesAgainstItself) {
 }
 
 TEST(Diff, NoFusionIsClaimedWithoutEvidence) {
-  Made a, b;
-  a.step(100);
-  a.kernel("aten::gelu", "one", 10, 5);
-  a.kernel("aten::mul", "two", 20, 5);
-  b.step(100);
-  b.kernel("vendor::magic", "three", 10, 5);
-  const Diff diff = diff_traces(a.done(), b.done());
+  const Diff diff = diff_traces(one_step({{"aten::gelu", "one"}, {"aten::mul", "two"}}),
+                                one_step({{"vendor::magic", "three"}}));
   EXPECT_THAT(diff.fusions, IsEmpty());
   EXPECT_THAT(diff_sentence(diff), HasSubstr("one and two gone; three new"));
 }
 
 TEST(Diff, AKernelThatRunsOnBothSidesIsNeitherNewNorGone) {
-  Made a, b;
-  a.step(100);
-  a.kernel("aten::mm", "gemm", 10, 5);
-  b.step(100);
-  b.kernel("aten::mm", "gemm", 10, 5);
-  b.kernel("aten::mm", "gemm", 20, 5);
-  const Trace once = a.done(), twice = b.done();
+  constexpr MadeKernel kGemm{"aten::mm", "gemm"};
+  const Trace once = one_step({kGemm}), twice = one_step({kGemm, kGemm});
   EXPECT_THAT(diff_sentence(diff_traces(once, twice)), HasSubstr("gemm more often"));
   EXPECT_THAT(diff_sentence(diff_traces(twice, once)), HasSubstr("gemm less often"));
 }
 
 TEST(Diff, AnotherKernelOfTheSameOpIsNoFusion) {
-  Made a, b;
-  a.step(100);
-  a.kernel("aten::mm", "slow_gemm", 10, 5);
-  b.step(100);
-  b.kernel("ep::mm", "quick_gemm", 10, 5);
-  const Diff diff = diff_traces(a.done(), b.done());
+  const Diff diff = diff_traces(one_step({{"aten::mm", "slow_gemm"}}), one_step({{"ep::mm", "quick_gemm"}}));
   EXPECT_THAT(diff_sentence(diff),
               StartsWith("B runs 1 kernel per step, as A does: mm runs another kernel (quick_gemm)"));
   for (const DiffRow& row : diff.only_a) EXPECT_NE(row.kind, DiffKind::op) << "aten::mm is ep::mm";

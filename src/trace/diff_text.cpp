@@ -54,11 +54,11 @@ std::string kernel_changes(const Diff& diff) {
                                                          brief(DiffKind::kernel, fusion.into)));
   const auto add = [&](const std::vector<std::string>& kernels, const DiffTotals& other,
                        const char* if_not_there, const char* if_there) {
-    std::vector<std::string> away, fewer;
+    std::vector<std::string> here_alone, there_too;
     for (const std::string& name : kernels)
-      (other.kernel_names.contains(name) ? fewer : away).push_back(brief(DiffKind::kernel, name));
-    if (!away.empty()) parts.push_back(fmt::format("{} {}", listed(away), if_not_there));
-    if (!fewer.empty()) parts.push_back(fmt::format("{} {}", listed(fewer), if_there));
+      (other.kernel_names.contains(name) ? there_too : here_alone).push_back(brief(DiffKind::kernel, name));
+    if (!here_alone.empty()) parts.push_back(fmt::format("{} {}", listed(here_alone), if_not_there));
+    if (!there_too.empty()) parts.push_back(fmt::format("{} {}", listed(there_too), if_there));
   };
   add(diff.gone, diff.b, "gone", "less often");
   add(diff.added, diff.a, "new", "more often");

@@ -24,12 +24,15 @@ class GapFinder {
     for (uint32_t i = 0; i < trace.events.size(); ++i) {
       const Event& event = trace.events[i];
       has_device_ |= is_device_work(event.kind);
+      has_cpu_kernels_ |= event.kind == EventKind::cpu_kernel;
       if (!is_host_slice(event.kind)) continue;
       around_[event.track].push_back(open_at(event.track, event.start_ns));
       host_[event.track].push_back(i);
       if (event.kind == EventKind::cpu_op && event.external_id != 0) op_by_id_.emplace(event.external_id, i);
     }
   }
+
+  bool has_kernels() const { return has_device_ || has_cpu_kernels_; }
 
   std::vector<Gap> find() const {
     std::vector<Gap> gaps = has_device_ ? between_work() : between_cpu_kernels();
@@ -169,7 +172,7 @@ class GapFinder {
   std::vector<std::vector<uint32_t>> host_;    // by track: the host's slices
   std::vector<std::vector<uint32_t>> around_;  // and the slice (into host_) that each began in
   std::unordered_map<uint64_t, uint32_t> op_by_id_;
-  bool has_device_ = false;
+  bool has_device_ = false, has_cpu_kernels_ = false;
 };
 
 std::string name_of(const Trace& trace, uint32_t event) {
@@ -201,12 +204,9 @@ std::string gaps_text(const Trace& trace, int rows) {
   const GapFinder finder(trace);
   const std::vector<Gap> all = finder.find();
   const std::string first_wait = first_wait_text(finder.first_wait());
-  const bool runs_kernels = std::ranges::any_of(trace.events, [](const Event& event) {
-    return is_device_work(event.kind) || event.kind == EventKind::cpu_kernel;
-  });
   if (all.empty())
-    return fmt::format("{}: {}\n{}", trace.source, runs_kernels ? "no gaps" : "no kernels, so no gaps",
-                       first_wait);
+    return fmt::format("{}: {}\n{}", trace.source,
+                       finder.has_kernels() ? "no gaps" : "no kernels, so no gaps", first_wait);
   TextTable table({{"Idle"},
                    {"At"},
                    {"Where", false},

@@ -11,9 +11,8 @@ namespace epilogue::cuda {
 namespace {
 
 void load_what_products_need(CudaDevice& device, const std::atomic<bool>& ending) {
-  const auto goes_on = [&] {
-    return !ending && profile::recording_now() == 0;
-  };  // a profile is the program's
+  // A profile shows what was asked for alone.
+  const auto goes_on = [&] { return !ending && profile::recording_now() == 0; };
   try {
     device.make_current();
     GemmKey key{.m = 64, .n = 64, .k = 64, .a_ld = 64, .b_ld = 64};
