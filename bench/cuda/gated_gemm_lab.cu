@@ -1,9 +1,11 @@
 // The Hopper kernels alone: are they right, and how fast beside cuBLASLt?
 //   gated_gemm_lab list                            the configurations, one "KERNEL ID NAME" a line
-//   gated_gemm_lab check KERNEL ID [bf16|f16]      one configuration against float64; exits 1 when it is
-//   wrong gated_gemm_lab time M DIM HIDDEN ACT FILE [KERNEL:ID ...]   all configurations but those named;
-//   appends JSON lines gated_gemm_lab ceilings                        copy and read bandwidth, TFLOP/s of
-//   cuBLASLt at 8192^3
+//   gated_gemm_lab check KERNEL ID [bf16|f16]      one configuration against float64; exits 1 when it is wrong
+//   gated_gemm_lab time M DIM HIDDEN ACT FILE [KERNEL:ID ...]           all configurations but those named;
+//                                                                       appends JSON lines
+//   gated_gemm_lab turns M DIM HIDDEN ACT FILE SECONDS GATED+DOWN ...   these, in turns: see turns()
+//   gated_gemm_lab one M DIM HIDDEN gated|plain KERNEL:ID               three launches for a profiler
+//   gated_gemm_lab ceilings                        copy and read bandwidth, TFLOP/s of cuBLASLt at 8192^3
 // A configuration per process lets a script put a timeout around each, so that a hang costs one line of the
 // table.
 #include <array>
@@ -68,16 +70,6 @@ struct Timed {
   bool stacked = false;
 };
 
-// Raster orders worth trying: they matter where what a wave reads does not fit the cache.
-std::vector<cuda::GemmConfig> with_rasters(const cuda::GemmConfig& c, const cuda::GatedGemmProblem& p) {
-  std::vector<cuda::GemmConfig> all;
-  const std::vector<int> groups = c.kernel != cuda::GemmKernel::tile || p.m <= 512 ? std::vector<int>{8}
-                                  : p.m <= 2048                                    ? std::vector<int>{2, 4}
-                                                : std::vector<int>{2, 4, 8, 16};
-  for (const int g : groups) all.push_back(c), all.back().raster_group = static_cast<int16_t>(g);
-  return all;
-}
-
 class ShapeBench {
  public:
   ShapeBench(const Shape& s, std::FILE* json) : s_(s), json_(json) {
@@ -93,7 +85,7 @@ class ShapeBench {
 
   // Candidates in turns, each for 20 ms or more: the card's clock follows the power drawn in the last tens of
   // milliseconds, so that only neighbours in time, on a card that stays busy, are comparable. A candidate is
-  // "GATED+DOWN", either may be left out; each is "ID/GROUP" of our tile kernels, "kID" of our skinny ones, "wID"
+  // "GATED+DOWN", either may be left out; each is "ID" of our tile kernels, "kID" of our skinny ones, "wID"
   // of the swapped ones, "dID" of row_dot or "mID" of row_mma, with letters after it (o: loads weights before the kernel before has ended, l:
   // only starts before that, s: gate and up stacked in one plain product), or "cN", cuBLAS's way N.
   void turns(double seconds, const std::vector<std::string>& names) {
@@ -241,20 +233,19 @@ class ShapeBench {
         continue;
       if (config.kernel != cuda::GemmKernel::tile && s_.m * 16 < config.rows) continue;
       if (config.kernel == cuda::GemmKernel::tile && s_.m <= 64) continue;
-      for (const auto& c : with_rasters(config, problem(s_, sets_[0])))
-        for (const cuda::Overlap overlap : {cuda::Overlap::none, cuda::Overlap::launch}) {
-          if (overlap != cuda::Overlap::none && floor_us_ > 100) continue;
-          Timed t{cuda::name(c) + (overlap == cuda::Overlap::none ? "" : " overlapped")};
-          t.config = c;
-          t.us = timer_.microseconds(launches(floor_us_ / 2), replays(), [&](int i) {
-            auto p = problem(s_, sets_[i % sets_.size()]);
-            p.overlap = overlap;
-            return cuda::launch_gated_gemm(p, c, timer_.stream());
-          });
-          t.ghz = timer_.gigahertz();
-          record(what, t);
-          if (t.us > 0) all.push_back(t);
-        }
+      for (const cuda::Overlap overlap : {cuda::Overlap::none, cuda::Overlap::launch}) {
+        if (overlap != cuda::Overlap::none && floor_us_ > 100) continue;
+        Timed t{cuda::name(config) + (overlap == cuda::Overlap::none ? "" : " overlapped")};
+        t.config = config;
+        t.us = timer_.microseconds(launches(floor_us_ / 2), replays(), [&](int i) {
+          auto p = problem(s_, sets_[i % sets_.size()]);
+          p.overlap = overlap;
+          return cuda::launch_gated_gemm(p, config, timer_.stream());
+        });
+        t.ghz = timer_.gigahertz();
+        record(what, t);
+        if (t.us > 0) all.push_back(t);
+      }
     }
     std::sort(all.begin(), all.end(), [](const Timed& a, const Timed& b) { return a.us < b.us; });
     return all;
@@ -264,16 +255,14 @@ class ShapeBench {
     Timed t{text};
     if (text.empty()) return t;
     if (text[0] == 'c') return t.algorithm = std::atoi(text.c_str() + 1), t;
-    int id = 0, group = 8;
     const cuda::GemmKernel kernel = text[0] == 'k'   ? cuda::GemmKernel::skinny
                                     : text[0] == 'w' ? cuda::GemmKernel::swap
                                     : text[0] == 'd' ? cuda::GemmKernel::row_dot
                                     : text[0] == 'm' ? cuda::GemmKernel::row_mma
                                                      : cuda::GemmKernel::tile;
-    std::sscanf(text.c_str() + (kernel != cuda::GemmKernel::tile), "%d/%d", &id, &group);
+    const int id = std::atoi(text.c_str() + (kernel != cuda::GemmKernel::tile));
     for (const auto& c : cuda::gated_gemm_configs())
       if (c.kernel == kernel && c.id == id) t.config = c;
-    t.config.raster_group = static_cast<int16_t>(group);
     t.stacked = text.find('s') != std::string::npos;
     if (text.find('o') != std::string::npos) t.overlap = cuda::Overlap::weights;
     if (text.find('l') != std::string::npos) t.overlap = cuda::Overlap::launch;
@@ -411,15 +400,13 @@ int check_config(const cuda::GemmConfig& config, const std::vector<CheckCase>& c
   return wrong > 0;
 }
 
-// one M DIM HIDDEN gated|plain KERNEL:ID GROUP LAG: three launches for a profiler
 int run_one(char** argv) {
   const Shape shape{std::atol(argv[2]), std::atol(argv[3]), std::atol(argv[4]), Act::silu};
   const BufferSet b = make_set(shape, 1);
   int kernel = 0, id = 0;
   std::sscanf(argv[6], "%d:%d", &kernel, &id);
-  for (auto c : cuda::gated_gemm_configs()) {
+  for (const auto& c : cuda::gated_gemm_configs()) {
     if (static_cast<int>(c.kernel) != kernel || c.id != id) continue;
-    c.raster_group = static_cast<int16_t>(std::atoi(argv[7]));
     const auto p = std::string(argv[5]) == "gated" ? gated_problem(shape, b) : down_problem(shape, b);
     for (int i = 0; i < 3; ++i) LAB_CHECK(cuda::launch_gated_gemm(p, c, nullptr));
     LAB_CHECK(cudaDeviceSynchronize());
@@ -444,7 +431,7 @@ int main_of(int argc, char** argv) {
                                                        : check_config<__nv_bfloat16>(c, cases);
     }
   }
-  if (mode == "one" && argc >= 8) return run_one(argv);
+  if (mode == "one" && argc >= 7) return run_one(argv);
   if ((mode == "time" && argc >= 7) || (mode == "turns" && argc >= 9)) {
     const std::string act = argv[5];
     const Shape shape{std::atol(argv[2]), std::atol(argv[3]), std::atol(argv[4]),

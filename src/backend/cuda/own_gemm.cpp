@@ -12,15 +12,11 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
   std::vector<GemmConfig> all{choose_gated_gemm(problem, device.properties().multiProcessorCount)};
   for (const GemmConfig& config : gated_gemm_configs()) {
     if (!takes(config, problem)) continue;
-    // Few rows: tiles would compute what nobody asked for. Many: the order in which tiles are walked matters.
+    // Few rows: tiles would compute what nobody asked for.
     const bool wide = config.kernel == GemmKernel::tile || config.kernel == GemmKernel::swap;
     if (wide && problem.m <= 64) continue;
     if (!wide && config.rows > 16 && config.rows >= 2 * problem.m) continue;
     all.push_back(config);
-    if (config.kernel == GemmKernel::tile && problem.m > 512) {
-      all.push_back(config);
-      all.back().raster_group = 2;
-    }
   }
   return all;
 }
@@ -50,16 +46,13 @@ cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmC
 }
 
 GemmChoice choice_of(const GemmConfig& config) {
-  return {GemmWays::own, static_cast<uint64_t>(config.kernel), static_cast<uint64_t>(config.id),
-          static_cast<uint64_t>(config.raster_group)};
+  return {GemmWays::own, static_cast<uint64_t>(config.kernel), static_cast<uint64_t>(config.id)};
 }
 
 std::optional<GemmConfig> config_of(const GemmChoice& choice) {
-  for (GemmConfig config : gated_gemm_configs())
-    if (static_cast<uint64_t>(config.kernel) == choice[1] && static_cast<uint64_t>(config.id) == choice[2]) {
-      config.raster_group = static_cast<int16_t>(choice[3]);
+  for (const GemmConfig& config : gated_gemm_configs())
+    if (static_cast<uint64_t>(config.kernel) == choice[1] && static_cast<uint64_t>(config.id) == choice[2])
       return config;
-    }
   return {};
 }
 

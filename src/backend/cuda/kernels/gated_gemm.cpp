@@ -30,11 +30,10 @@ extern template cudaError_t load_gemm<__half, false>();
 
 namespace {
 
-constexpr GemmConfig tile_config(int rows, int width, bool ping_pong, int cluster_rows, int cluster_columns) {
+constexpr GemmConfig tile_config(int rows, int width, bool ping_pong) {
   GemmConfig c;
   c.kernel = GemmKernel::tile, c.rows = static_cast<int16_t>(rows), c.columns = static_cast<int16_t>(width);
-  c.ping_pong = ping_pong, c.cluster_rows = static_cast<int8_t>(cluster_rows);
-  c.cluster_columns = static_cast<int8_t>(cluster_columns);
+  c.ping_pong = ping_pong;
   return c;
 }
 constexpr GemmConfig skinny_config(int rows, int tokens, int split, int per_sm) {
@@ -134,8 +133,7 @@ std::string name(const GemmConfig& c) {
   if (c.kernel == GemmKernel::swap) return "swap " + size;
   if (c.kernel == GemmKernel::row_mma) return "mma " + size;
   if (c.kernel == GemmKernel::row_dot) return "dot " + size + " k" + text(c.split);
-  return (c.ping_pong ? "pong " : "coop ") + size + " c" + text(c.cluster_rows) + "x" +
-         text(c.cluster_columns) + " g" + text(c.raster_group);
+  return (c.ping_pong ? "pong " : "coop ") + size;
 }
 
 cudaError_t launch_gated_gemm(const GatedGemmProblem& p, const GemmConfig& config, cudaStream_t stream) {

@@ -56,8 +56,6 @@ struct GemmConfig {
   int16_t split = 1;       // blocks (skinny) or warps (row_dot, row_mma) that share the K of an output
   int16_t per_sm = 1;      // skinny: blocks resident on a multiprocessor
   bool ping_pong = false;  // tile
-  int8_t cluster_rows = 1, cluster_columns = 1;
-  int16_t raster_group = 8;  // tile: rows of tiles walked together, negative: columns; free to change
 };
 
 // Loads the machine code of the kernels for a dtype, with or without a gate, onto the current device: about

@@ -22,14 +22,11 @@ double weight_bytes(const GatedGemmProblem& p) {
   return 2.0 * double(p.n) * double(p.k) * (p.up != nullptr ? 2 : 1);
 }
 
-// Tiles go round by round over the clusters. A cooperative tile shows its whole epilogue, a ping-pong one
+// Tiles go round by round over the multiprocessors. A cooperative tile shows its whole epilogue, a ping-pong one
 // only what the other warpgroup's main loop does not cover.
 double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
-  const int outputs = p.up != nullptr ? c.columns / 2 : c.columns,
-            cluster = c.cluster_rows * c.cluster_columns;
-  const double tiles =
-      ceiling(double(p.m), c.rows * c.cluster_rows) * ceiling(double(p.n), outputs * c.cluster_columns);
-  const double rounds = ceiling(tiles, multiprocessors / cluster);
+  const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
+  const double rounds = ceiling(ceiling(double(p.m), c.rows) * ceiling(double(p.n), outputs), multiprocessors);
   // Beside the other warpgroup's epilogue a step takes longer, of a narrow tile more so.
   const double slower = c.columns <= 176 ? 1.08 : c.ping_pong ? 1.03 : 1;
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
@@ -42,8 +39,7 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
 // As cooperative tiles, by what was measured of it.
 double swap_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
-  const double pieces = ceiling(double(p.m), c.rows), cluster = std::fmod(pieces, 2) == 0 ? 2 : 1;
-  const double rounds = ceiling(ceiling(double(p.n), outputs) * pieces, multiprocessors / cluster * cluster);
+  const double rounds = ceiling(ceiling(double(p.n), outputs) * ceiling(double(p.m), c.rows), multiprocessors);
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * 1.04;
   const double epilogue = c.rows * outputs / 10000.0;
   return kStart + std::max(rounds * (loop + epilogue), weight_bytes(p) / kMemory * 1.1);

@@ -72,7 +72,7 @@ TEST(GatedGemmChoice, TakesTokensByEightsBetweenStreamsAndTiles) {
   EXPECT_EQ(choose_gated_gemm(problem(128, 14336, 4096, true), 132).kernel, GemmKernel::swap);
   const GemmConfig three_rows = choose_gated_gemm(problem(370, 14336, 4096, true), 132);
   EXPECT_EQ(three_rows.kernel, GemmKernel::tile);
-  EXPECT_EQ(three_rows.cluster_columns, 2);
+  EXPECT_EQ(three_rows.columns, 224);
 }
 
 TEST(GatedGemmChoice, SplitsKWhereOutputsAreFewAndOnlyIntoClustersThatFit) {

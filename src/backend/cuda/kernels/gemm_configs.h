@@ -3,15 +3,9 @@
 #pragma once
 
 // clang-format off
-// rows, width, ping-pong, cluster rows, cluster columns
+// rows, width, ping-pong
 #define EP_TILE_CONFIGS(X) \
-  X(128, 192, true, 2, 1)  \
-  X(128, 192, true, 1, 2)  \
-  X(128, 128, true, 2, 1)  \
-  X(128, 224, false, 2, 1) \
-  X(128, 256, false, 2, 1) \
-  X(128, 224, false, 1, 2) \
-  X(128, 176, false, 2, 1)
+  X(128, 192, true) X(128, 128, true) X(128, 224, false) X(128, 256, false) X(128, 176, false)
 
 // weight rows, tokens, split of K, blocks per multiprocessor
 #define EP_SKINNY_CONFIGS(X)                                                                        \

@@ -2,6 +2,7 @@
 // launch_gemm and load_gemm for each.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 
 #include "backend/cuda/kernels/gated_gemm.h"
@@ -105,13 +106,17 @@ inline MatrixBox matrix_box(const GatedGemmProblem& p, const void* data, int64_t
           p.dtype == DType::bf16};
 }
 
+inline int persistent_blocks(int64_t tiles) {
+  return static_cast<int>(std::min<int64_t>(tiles, multiprocessors_of_current_device()));
+}
+
 template <class S>
-cudaError_t launch_tile(const GatedGemmProblem& p, const GemmConfig& config, cudaStream_t stream) {
+cudaError_t launch_tile(const GatedGemmProblem& p, cudaStream_t stream) {
   static std::atomic<uint64_t> ready{0};
   TileArguments a;
   const void* up = S::gated ? p.up : p.gate;
   const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
-  if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::rows / S::cluster_columns, S::depth), &a.x) ||
+  if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::rows, S::depth), &a.x) ||
       !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::width / 2, S::depth), &a.gate) ||
       !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::width / 2, S::depth), &a.up) ||
       !tensor_map(matrix_box(p, p.out, p.m, p.n, p.out_stride, 64, S::box_columns), &a.out))
@@ -121,17 +126,11 @@ cudaError_t launch_tile(const GatedGemmProblem& p, const GemmConfig& config, cud
   };
   a.epilogue = epilogue_arguments(p);
   a.n = static_cast<int>(p.n), a.k_steps = ceiling(p.k, S::depth);
-  a.tile_rows = ceiling(p.m, S::rows * S::cluster_rows);
-  a.tile_columns = ceiling(p.n, S::outputs * S::cluster_columns);
-  a.raster_group = config.raster_group == 0 ? 1 : config.raster_group;
+  a.tile_rows = ceiling(p.m, S::rows), a.tile_columns = ceiling(p.n, S::outputs);
   a.weights_settled = p.overlap == Overlap::weights;
-  const int64_t tiles = int64_t{a.tile_rows} * a.tile_columns;
-  const int most = multiprocessors_of_current_device() / S::cluster;
-  const int clusters = tiles < most ? static_cast<int>(tiles) : most;
-  return launch_kernel(
-      tile_gemm<S>, a,
-      {clusters * S::cluster, S::threads, S::shared_bytes, S::cluster, p.overlap != Overlap::none}, ready,
-      stream);
+  const int blocks = persistent_blocks(int64_t{a.tile_rows} * a.tile_columns);
+  return launch_kernel(tile_gemm<S>, a,
+                       {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
 template <class S>
@@ -184,16 +183,11 @@ cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
   a.epilogue = epilogue_arguments(p);
   a.n = static_cast<int>(p.n), a.k_steps = static_cast<int>((p.k + S::depth - 1) / S::depth);
   a.tiles = static_cast<int>((p.n + S::outputs - 1) / S::outputs);
-  const int pieces = static_cast<int>((p.m + S::tokens - 1) / S::tokens);
-  a.cluster = pieces % 2 == 0 ? 2 : 1, a.token_groups = pieces / a.cluster;
+  a.pieces = static_cast<int>((p.m + S::tokens - 1) / S::tokens);
   a.weights_settled = p.overlap == Overlap::weights;
-  const int64_t units = int64_t{a.tiles} * a.token_groups;
-  const int most = multiprocessors_of_current_device() / a.cluster;
-  const int clusters = units < most ? static_cast<int>(units) : most;
-  return launch_kernel(
-      swap_gemm<S>, a,
-      {clusters * a.cluster, S::threads, S::shared_bytes, a.cluster, p.overlap != Overlap::none}, ready,
-      stream);
+  const int blocks = persistent_blocks(int64_t{a.tiles} * a.pieces);
+  return launch_kernel(swap_gemm<S>, a,
+                       {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
 // row_dot and row_mma.
@@ -222,7 +216,7 @@ cudaError_t launch_gemm(const GatedGemmProblem& p, const GemmConfig& config, cud
   int id = 0;
   if (config.kernel == GemmKernel::tile) {
 #define EP_LAUNCH(...) \
-  if (config.id == id++) return launch_tile<TileShape<T, gated, __VA_ARGS__>>(p, config, stream);
+  if (config.id == id++) return launch_tile<TileShape<T, gated, __VA_ARGS__>>(p, stream);
     EP_TILE_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
   } else if (config.kernel == GemmKernel::skinny) {

@@ -30,16 +30,6 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes)
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives at the same barrier of block `rank` of the cluster. At block scope, which orders nothing for the
-// other block: a release at cluster scope would fence memory, 0.3 us a time.
-__device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
-}
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
@@ -57,11 +47,6 @@ __device__ __forceinline__ void named_barrier(int id, int threads) {
 }
 
 // ---- clusters ----
-__device__ __forceinline__ uint32_t cluster_rank() {
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
 // Every thread of the cluster arrives, later waits; neither orders its memory accesses, for which a release
 // would wait until all that the block has written is seen by the whole device.
 __device__ __forceinline__ void cluster_arrive() {
@@ -101,17 +86,6 @@ __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap* map, in
       "[%1, {%2, "
       "%3}], [%4], %5;" ::"r"(to),
       "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(static_cast<uint64_t>(keep))
-      : "memory");
-}
-// The same into every block of `blocks` (a bit each), at the same offset, counted by each one's own barrier.
-__device__ __forceinline__ void load_box_multicast(uint32_t to, const CUtensorMap* map, int column, int row,
-                                                   uint32_t barrier, uint16_t blocks,
-                                                   Keep keep = Keep::normal) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster."
-      "L2::cache_hint"
-      " [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
-      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(blocks), "l"(static_cast<uint64_t>(keep))
       : "memory");
 }
 // Into the second-level cache; nobody waits for it. Address and size are multiples of 16.

@@ -3,8 +3,8 @@
 //
 // 256 rows of weights, 128 of gate and the same 128 of up, are wgmma's rows, 128 to 208 tokens its columns.
 // Each of two multiplying warpgroups takes 64 rows of both, so that gate and up of an output meet in the same
-// thread. A batch of two pieces of tokens is a cluster's two blocks, each of which loads half of the weights
-// for both. Blocks are persistent: the next tile's stages fill during an epilogue, which turns the outputs
+// thread. Blocks that have other pieces of the tokens for the same weights run beside each other. Blocks are
+// persistent: the next tile's stages fill during an epilogue, which turns the outputs
 // over (stmatrix) into rows of tokens. All three sizes may have tails.
 #pragma once
 
@@ -21,8 +21,7 @@ struct SwapArguments {
   int n;                 // columns of the output
   int k_steps;           // stages per tile
   int tiles;             // of 256 rows of weights
-  int token_groups;      // pieces of tokens, in units of a cluster's
-  int cluster;           // blocks, 1 or 2
+  int pieces;            // of the tokens
   bool weights_settled;  // no kernel that may still run writes the weights
 };
 
@@ -59,26 +58,17 @@ struct Place {
 };
 template <class S>
 __device__ __forceinline__ Place place_of(const SwapArguments& a, int unit) {
-  const int tile = unit / a.token_groups, group = unit - tile * a.token_groups;
-  return {tile * S::outputs, (group * a.cluster + static_cast<int>(blockIdx.x) % a.cluster) * S::tokens};
+  const int tile = unit / a.pieces, piece = unit - tile * a.pieces;
+  return {tile * S::outputs, piece * S::tokens};
 }
-__device__ __forceinline__ int first_unit(const SwapArguments& a) { return blockIdx.x / a.cluster; }
-__device__ __forceinline__ int unit_stride(const SwapArguments& a) { return gridDim.x / a.cluster; }
-__device__ __forceinline__ int units(const SwapArguments& a) { return a.tiles * a.token_groups; }
+__device__ __forceinline__ int units(const SwapArguments& a) { return a.tiles * a.pieces; }
 
 template <class S>
 __device__ __forceinline__ void load_weights(const SwapArguments& a, Place at, int k, uint32_t stage,
                                              uint32_t barrier) {
   constexpr int second = S::gated ? 0 : S::half;
-  if (a.cluster == 1) {
-    sm90::load_box(stage, &a.gate, k, at.output, barrier, sm90::Keep::first_out);
-    sm90::load_box(stage + S::half * 128, &a.up, k, at.output + second, barrier, sm90::Keep::first_out);
-  } else {
-    const bool up = blockIdx.x % 2 == 1;
-    sm90::load_box_multicast(stage + (up ? S::half * 128 : 0), up ? &a.up : &a.gate, k,
-                             at.output + (up ? second : 0), barrier, tile::both_blocks,
-                             sm90::Keep::first_out);
-  }
+  sm90::load_box(stage, &a.gate, k, at.output, barrier, sm90::Keep::first_out);
+  sm90::load_box(stage + S::half * 128, &a.up, k, at.output + second, barrier, sm90::Keep::first_out);
 }
 template <class S>
 __device__ __forceinline__ void load_x(const SwapArguments& a, Place at, int k, uint32_t stage,
@@ -89,7 +79,7 @@ __device__ __forceinline__ void load_x(const SwapArguments& a, Place at, int k, 
 template <class S>
 __device__ __forceinline__ void produce(const SwapArguments& a, const Block<S>& b) {
   const int early = a.weights_settled ? min(S::stages, a.k_steps) : 0;
-  Place at = place_of<S>(a, first_unit(a));
+  Place at = place_of<S>(a, blockIdx.x);
   for (int i = 0; i < early; ++i) {
     sm90::barrier_expect(b.full(i), S::stage_bytes);
     load_weights<S>(a, at, i * S::depth, b.stage(i), b.full(i));
@@ -99,7 +89,7 @@ __device__ __forceinline__ void produce(const SwapArguments& a, const Block<S>& 
   tile::Ring<S::stages> ring;
   ring.skip(early);
   int step = early;
-  for (int unit = first_unit(a); unit < units(a); unit += unit_stride(a), step = 0) {
+  for (int unit = blockIdx.x; unit < units(a); unit += gridDim.x, step = 0) {
     at = place_of<S>(a, unit);
     for (; step < a.k_steps; ++step, ring.advance()) {
       const uint32_t stage = b.stage(ring.stage), full = b.full(ring.stage);
@@ -110,15 +100,6 @@ __device__ __forceinline__ void produce(const SwapArguments& a, const Block<S>& 
     }
   }
   sm90::let_next_kernel_start();
-}
-
-__device__ __forceinline__ void release(const SwapArguments& a, uint32_t barrier) {
-  const int lane = threadIdx.x % 32;
-  if (a.cluster == 1) {
-    if (lane == 0) sm90::barrier_arrive(barrier);
-  } else {
-    if (lane < 2) sm90::barrier_arrive_at(barrier, lane);
-  }
 }
 
 template <class S>
@@ -140,13 +121,13 @@ __device__ __forceinline__ void multiply(const SwapArguments& a, const Block<S>&
     sm90::wgmma_commit();
     if (step > 0) {
       sm90::wgmma_wait<1>();
-      release(a, previous);
+      tile::release(previous);
     }
     previous = b.empty(ring.stage);
   }
   sm90::wgmma_wait<0>();
   sm90::wgmma_pin(d[0]), sm90::wgmma_pin(d[1]);
-  release(a, previous);
+  tile::release(previous);
 }
 
 // `column` is the output of the thread's first row; its second is 8 further.
@@ -225,7 +206,7 @@ __device__ __forceinline__ void consume(const SwapArguments& a, const Block<S>& 
   const uint32_t out = b.out() + group * S::buffers * S::box_bytes;
   tile::Ring<S::stages> ring;
   uint32_t buffer = 0;
-  for (int unit = first_unit(a); unit < units(a); unit += unit_stride(a)) {
+  for (int unit = blockIdx.x; unit < units(a); unit += gridDim.x) {
     float d[2][S::tokens / 2];
     multiply<S>(a, b, group, ring, d);
     finish<S>(a, out, group, place_of<S>(a, unit), buffer, d);
@@ -244,11 +225,10 @@ __global__ __launch_bounds__(S::threads, 1) void swap_gemm(const __grid_constant
     sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.out);
     for (int s = 0; s < S::stages; ++s) {
       sm90::barrier_init(block.full(s), 1);
-      sm90::barrier_init(block.empty(s), 8 * arguments.cluster);  // a multiplying warp each
+      sm90::barrier_init(block.empty(s), 8);  // a multiplying warp each
     }
     sm90::barrier_init_fence();
   }
-  if (arguments.cluster > 1) sm90::cluster_meet();
   __syncthreads();
   const int group = threadIdx.x / 128;
   if (group == 0) {
@@ -259,8 +239,6 @@ __global__ __launch_bounds__(S::threads, 1) void swap_gemm(const __grid_constant
     sm90::take_registers<240>();
     swap::consume<S>(arguments, block, group - 1);
   }
-  // No block leaves while its neighbour may still write to it or arrive at its barriers.
-  if (arguments.cluster > 1) sm90::cluster_meet();
 }
 
 }  // namespace epilogue::cuda

@@ -6,8 +6,9 @@
 // other's main loop (the ring of stages is filled tile after tile, which keeps their order). In the
 // cooperative one they halve a tile's rows. The gate's and the up projection's tiles lie side by side in
 // shared memory: one wgmma multiplies both, and gate and up of an output meet in the same thread. Weights
-// therefore stay as they come. Blocks of a cluster share operands: each loads a part and multicasts it.
-// Outputs, half as wide as the accumulators, leave through stmatrix and the copy engine, which also cuts the
+// therefore stay as they come. Every block loads all of its operands: what neighbours ask for at the same
+// time is merged on its way to the second-level cache, so that pairs of blocks that multicast to each other
+// save nothing, and their barriers cost 1 to 2% (NOTES, version 13). Outputs, half as wide as the accumulators, leave through stmatrix and the copy engine, which also cuts the
 // tails of all three sizes (it fills with zeros outside a matrix, and does not write there).
 #pragma once
 
@@ -22,20 +23,16 @@ struct TileArguments {
   EpilogueArguments epilogue;
   int n;                        // columns of the output
   int k_steps;                  // stages per tile
-  int tile_rows, tile_columns;  // in units of a cluster's tiles
-  int raster_group;             // rows of tiles walked together; negative: columns of tiles
+  int tile_rows, tile_columns;
   bool weights_settled;         // no kernel that may still run writes the weights
 };
 
 // rows x width of accumulators per tile; gated, width is gate and up together.
-template <class Element, bool is_gated, int tile_rows, int tile_width, bool is_ping_pong, int rows_of_cluster,
-          int columns_of_cluster>
+template <class Element, bool is_gated, int tile_rows, int tile_width, bool is_ping_pong>
 struct TileShape {
   using T = Element;
   static constexpr bool gated = is_gated, ping_pong = is_ping_pong;
   static constexpr int rows = tile_rows, width = tile_width;
-  static constexpr int cluster_rows = rows_of_cluster, cluster_columns = columns_of_cluster;
-  static constexpr int cluster = cluster_rows * cluster_columns;
   static constexpr int outputs = gated ? width / 2 : width;
   static constexpr int row_blocks = (ping_pong ? rows : rows / 2) / 64;  // wgmmas per warpgroup for 16 of K
   static constexpr int depth = 64;                                       // of K per stage: rows of 128 bytes
@@ -54,7 +51,7 @@ struct TileShape {
   static constexpr int threads = 384;
   static constexpr bool many_sums = row_blocks * width / 2 > 128;  // a thread's
   static constexpr int producer_registers = many_sums ? 24 : 40, consumer_registers = many_sums ? 240 : 232;
-  static_assert(cluster <= 2 && stages >= 3);  // pairs fit on every multiprocessor, larger clusters do not
+  static_assert(stages >= 3);
 };
 
 namespace tile {
@@ -62,15 +59,14 @@ namespace tile {
 struct Place {
   int row, column;
 };
-// Neighbours in time share rows or columns, so that what 132 blocks read at once fits the second-level cache.
-__device__ __forceinline__ Place place_of(int index, int rows, int columns, int group) {
-  const bool by_columns = group < 0;
-  if (by_columns) group = -group;
-  const int outer = by_columns ? columns : rows, inner = by_columns ? rows : columns;
-  const int number = index / (group * inner), rest = index - number * group * inner, first = number * group;
-  const int size = min(group, outer - first);
-  const int a = first + rest % size, b = rest / size;
-  return by_columns ? Place{b, a} : Place{a, b};
+// Eight rows of tiles are walked together: neighbours in time share rows or columns, so that what 132 blocks
+// read at once fits the second-level cache. (2 to 32 rows, or columns, differ by less than 1%.)
+template <class S>
+__device__ __forceinline__ Place place_of(const TileArguments& a, int index) {
+  constexpr int together = 8;
+  const int number = index / (together * a.tile_columns), rest = index - number * together * a.tile_columns;
+  const int first = number * together, rows = min(together, a.tile_rows - first);
+  return {(first + rest % rows) * S::rows, rest / rows * S::outputs};
 }
 
 template <int stages>
@@ -86,96 +82,61 @@ struct Ring {
   }
 };
 
-// Where things lie in shared memory, and where this block stands in its cluster. Nothing is kept that can be
-// had from the arguments: the accumulators leave few registers.
+// Where things lie in shared memory. Nothing is kept that can be had from the arguments: the accumulators
+// leave few registers.
 template <class S>
 struct Block {
-  uint32_t stages, rank;
+  uint32_t stages;
 
-  __device__ explicit Block(uint32_t shared)
-      : stages(shared), rank(S::cluster == 1 ? 0 : sm90::cluster_rank()) {}
   __device__ __forceinline__ uint32_t stage(int i) const { return stages + i * S::stage_bytes; }
   __device__ __forceinline__ uint32_t out() const { return stages + S::stages * S::stage_bytes; }
   __device__ __forceinline__ uint32_t full(int i) const { return out() + S::out_bytes + 8 * i; }
   __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8 * S::stages; }
-  __device__ __forceinline__ int cluster_row() const { return S::cluster_rows == 1 ? 0 : rank; }
-  __device__ __forceinline__ int cluster_column() const { return S::cluster_columns == 1 ? 0 : rank; }
-  __device__ __forceinline__ int first_tile() const { return blockIdx.x / S::cluster; }
-  __device__ __forceinline__ int tile_stride() const { return gridDim.x / S::cluster; }
-  __device__ __forceinline__ Place place(const TileArguments& a, int index) const {
-    const Place p = place_of(index, a.tile_rows, a.tile_columns, a.raster_group);
-    return {(p.row * S::cluster_rows + cluster_row()) * S::rows,
-            (p.column * S::cluster_columns + cluster_column()) * S::outputs};
-  }
 };
 
-constexpr uint16_t both_blocks = 0b11;
-
-// This block's share of a stage's x, which goes to both blocks of a cluster in the same row of tiles.
-template <class S>
-__device__ __forceinline__ void load_x(const TileArguments& a, const Block<S>& b, Place at, int k,
-                                       uint32_t stage, uint32_t barrier) {
-  constexpr int part = S::rows / S::cluster_columns;
-  const uint32_t to = stage + b.cluster_column() * part * 128;
-  const int row = at.row + b.cluster_column() * part;
-  if constexpr (S::cluster_columns == 1) {
-    sm90::load_box(to, &a.x, k, row, barrier);
-  } else {
-    sm90::load_box_multicast(to, &a.x, k, row, barrier, both_blocks);
-  }
+__device__ __forceinline__ void load_x(const TileArguments& a, Place at, int k, uint32_t stage,
+                                       uint32_t barrier) {
+  sm90::load_box(stage, &a.x, k, at.row, barrier);
 }
 
-// Its share of the two halves of the weight tile, for both blocks in the same column.
 template <class S>
-__device__ __forceinline__ void load_weights(const TileArguments& a, const Block<S>& b, Place at, int k,
-                                             uint32_t stage, uint32_t barrier) {
+__device__ __forceinline__ void load_weights(const TileArguments& a, Place at, int k, uint32_t stage,
+                                             uint32_t barrier) {
   constexpr int half = S::width / 2;
+  constexpr int second = S::gated ? 0 : half;  // without a gate: neighbouring rows of one matrix
   const uint32_t to = stage + S::x_bytes;
-  const int second = S::gated ? 0 : half;  // without a gate the halves are neighbouring rows of one matrix
-  if constexpr (S::cluster_rows == 1) {
-    sm90::load_box(to, &a.gate, k, at.column, barrier);
-    sm90::load_box(to + half * 128, &a.up, k, at.column + second, barrier);
-  } else {
-    const bool up = b.cluster_row() == 1;
-    sm90::load_box_multicast(to + (up ? half * 128 : 0), up ? &a.up : &a.gate, k,
-                             at.column + (up ? second : 0), barrier, both_blocks);
-  }
+  sm90::load_box(to, &a.gate, k, at.column, barrier);
+  sm90::load_box(to + half * 128, &a.up, k, at.column + second, barrier);
 }
 
 template <class S>
 __device__ __forceinline__ void produce(const TileArguments& a, const Block<S>& b) {
   const int early = a.weights_settled ? min(S::stages, a.k_steps) : 0;
-  Place at = b.place(a, b.first_tile());
+  Place at = place_of<S>(a, blockIdx.x);
   for (int i = 0; i < early; ++i) {
     sm90::barrier_expect(b.full(i), S::stage_bytes);
-    load_weights<S>(a, b, at, i * S::depth, b.stage(i), b.full(i));
+    load_weights<S>(a, at, i * S::depth, b.stage(i), b.full(i));
   }
   sm90::wait_for_previous_kernel();
-  for (int i = 0; i < early; ++i) load_x<S>(a, b, at, i * S::depth, b.stage(i), b.full(i));
+  for (int i = 0; i < early; ++i) load_x(a, at, i * S::depth, b.stage(i), b.full(i));
   Ring<S::stages> ring;
   ring.skip(early);
   int step = early;
-  for (int t = b.first_tile(); t < a.tile_rows * a.tile_columns; t += b.tile_stride(), step = 0) {
-    at = b.place(a, t);
+  for (int t = blockIdx.x; t < a.tile_rows * a.tile_columns; t += gridDim.x, step = 0) {
+    at = place_of<S>(a, t);
     for (; step < a.k_steps; ++step, ring.advance()) {
       const uint32_t full = b.full(ring.stage);
       sm90::barrier_wait(b.empty(ring.stage), ring.phase ^ 1);
       sm90::barrier_expect(full, S::stage_bytes);
-      load_x<S>(a, b, at, step * S::depth, b.stage(ring.stage), full);
-      load_weights<S>(a, b, at, step * S::depth, b.stage(ring.stage), full);
+      load_x(a, at, step * S::depth, b.stage(ring.stage), full);
+      load_weights<S>(a, at, step * S::depth, b.stage(ring.stage), full);
     }
   }
   sm90::let_next_kernel_start();
 }
 
-template <class S>
 __device__ __forceinline__ void release(uint32_t barrier) {
-  const int lane = threadIdx.x % 32;
-  if constexpr (S::cluster == 1) {
-    if (lane == 0) sm90::barrier_arrive(barrier);
-  } else {
-    if (lane < S::cluster) sm90::barrier_arrive_at(barrier, lane);
-  }
+  if (threadIdx.x % 32 == 0) sm90::barrier_arrive(barrier);
 }
 
 // In the ping-pong schedule a warpgroup starts its tile when the other has taken all stages of the tile
@@ -209,7 +170,7 @@ __device__ __forceinline__ void multiply(const TileArguments& a, const Block<S>&
     sm90::wgmma_commit();
     if (step > 0) {
       sm90::wgmma_wait<1>();
-      release<S>(previous);
+      release(previous);
     }
     previous = b.empty(ring.stage);
   }
@@ -217,7 +178,7 @@ __device__ __forceinline__ void multiply(const TileArguments& a, const Block<S>&
   sm90::wgmma_wait<0>();
 #pragma unroll
   for (int block = 0; block < S::row_blocks; ++block) sm90::wgmma_pin(d[block]);
-  release<S>(previous);
+  release(previous);
 }
 
 // A pass of its own, so that products without a bias pay nothing for it: in the epilogue's loop, predicated,
@@ -317,18 +278,19 @@ __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& 
   Ring<S::stages> ring;
   uint32_t buffer = 0;
   int turn = 0;
-  for (int t = b.first_tile(); t < a.tile_rows * a.tile_columns; t += b.tile_stride(), turn ^= 1) {
+  const int tiles = a.tile_rows * a.tile_columns, stride = gridDim.x;
+  for (int t = blockIdx.x; t < tiles; t += stride, turn ^= 1) {
     if (S::ping_pong && turn != group) {
       ring.skip(a.k_steps);
       continue;
     }
-    const bool last = t + b.tile_stride() >= a.tile_rows * a.tile_columns;
-    if (S::ping_pong && t != b.first_tile()) wait_for_turn(group);
+    const bool last = t + stride >= tiles;
+    if (S::ping_pong && t >= stride) wait_for_turn(group);
     float d[S::row_blocks][S::width / 2];
     multiply<S>(a, b, first_row, ring, d, [&] {
       if (S::ping_pong && !last) pass_turn(group);
     });
-    Place at = b.place(a, t);
+    Place at = place_of<S>(a, t);
     at.row += first_row;
     finish_tile<S>(a, out, group, at, buffer, d);
   }
@@ -340,17 +302,16 @@ __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& 
 template <class S>
 __global__ __launch_bounds__(S::threads, 1) void tile_gemm(const __grid_constant__ TileArguments arguments) {
   extern __shared__ __align__(1024) uint8_t shared[];
-  const tile::Block<S> block(sm90::shared_address(shared));
+  const tile::Block<S> block{sm90::shared_address(shared)};
   if (threadIdx.x == 0) {
     sm90::prefetch_map(&arguments.x), sm90::prefetch_map(&arguments.gate);
     sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.out);
     for (int s = 0; s < S::stages; ++s) {
       sm90::barrier_init(block.full(s), 1);
-      sm90::barrier_init(block.empty(s), (S::ping_pong ? 4 : 8) * S::cluster);  // a multiplying warp each
+      sm90::barrier_init(block.empty(s), S::ping_pong ? 4 : 8);  // a multiplying warp each
     }
     sm90::barrier_init_fence();
   }
-  if constexpr (S::cluster > 1) sm90::cluster_meet();
   __syncthreads();
   const int group = threadIdx.x / 128;
   if (group == 0) {
@@ -361,8 +322,6 @@ __global__ __launch_bounds__(S::threads, 1) void tile_gemm(const __grid_constant
     sm90::take_registers<S::consumer_registers>();
     tile::consume<S>(arguments, block, group - 1);
   }
-  // No block leaves while its neighbour may still write to it or arrive at its barriers.
-  if constexpr (S::cluster > 1) sm90::cluster_meet();
 }
 
 }  // namespace epilogue::cuda
