@@ -15,6 +15,7 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
     // Few rows: tiles would compute what nobody asked for.
     const bool wide = config.kernel == GemmKernel::tile || config.kernel == GemmKernel::swap;
     if (wide && problem.m <= 64) continue;
+    if (config.kernel == GemmKernel::swap && config.ping_pong && problem.m <= config.rows) continue;
     if (!wide && config.rows > 16 && config.rows >= 2 * problem.m) continue;
     all.push_back(config);
   }

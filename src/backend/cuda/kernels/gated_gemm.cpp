@@ -55,9 +55,10 @@ constexpr GemmConfig row_mma_config() {
   c.kernel = GemmKernel::row_mma, c.rows = kRowMmaTokens, c.columns = kRowMmaRows, c.split = kRowMmaWarps;
   return c;
 }
-constexpr GemmConfig swap_config(int tokens) {
+constexpr GemmConfig swap_config(int tokens, int rows) {
   GemmConfig c;
-  c.kernel = GemmKernel::swap, c.rows = static_cast<int16_t>(tokens), c.columns = 256;
+  c.kernel = GemmKernel::swap, c.rows = static_cast<int16_t>(tokens), c.columns = static_cast<int16_t>(rows);
+  c.ping_pong = rows == 128;
   return c;
 }
 
@@ -123,7 +124,7 @@ std::span<const GemmConfig> gated_gemm_configs() { return kConfigs; }
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem) {
   if (config.kernel == GemmKernel::tile) return true;
   const bool in_pieces = config.kernel != GemmKernel::row_dot && config.rows >= 64;
-  return problem.m <= (in_pieces ? 4 : 1) * config.rows;
+  return problem.m <= (!in_pieces ? 1 : config.ping_pong ? 8 : 4) * config.rows;
 }
 
 std::string name(const GemmConfig& c) {

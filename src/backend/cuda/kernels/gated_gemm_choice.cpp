@@ -22,11 +22,12 @@ double weight_bytes(const GatedGemmProblem& p) {
   return 2.0 * double(p.n) * double(p.k) * (p.up != nullptr ? 2 : 1);
 }
 
-// Tiles go round by round over the multiprocessors. A cooperative tile shows its whole epilogue, a ping-pong one
-// only what the other warpgroup's main loop does not cover.
+// Tiles go round by round over the multiprocessors. A cooperative tile shows its whole epilogue, a ping-pong
+// one only what the other warpgroup's main loop does not cover.
 double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
-  const double rounds = ceiling(ceiling(double(p.m), c.rows) * ceiling(double(p.n), outputs), multiprocessors);
+  const double rounds =
+      ceiling(ceiling(double(p.m), c.rows) * ceiling(double(p.n), outputs), multiprocessors);
   // Beside the other warpgroup's epilogue a step takes longer, of a narrow tile more so.
   const double slower = c.columns <= 176 ? 1.08 : c.ping_pong ? 1.03 : 1;
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * slower;
@@ -36,13 +37,15 @@ double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
   return kStart + std::max(busy, (weight_bytes(p) + 2.0 * double(p.m) * double(p.k + p.n)) / kTileMemory);
 }
 
-// As cooperative tiles, by what was measured of it.
+// As tiles, by what was measured of it.
 double swap_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
-  const double rounds = ceiling(ceiling(double(p.n), outputs) * ceiling(double(p.m), c.rows), multiprocessors);
+  const double rounds =
+      ceiling(ceiling(double(p.n), outputs) * ceiling(double(p.m), c.rows), multiprocessors);
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * 1.04;
-  const double epilogue = c.rows * outputs / 10000.0;
-  return kStart + std::max(rounds * (loop + epilogue), weight_bytes(p) / kMemory * 1.1);
+  const double epilogue = c.rows * outputs / (c.ping_pong ? 5000.0 : 10000.0);
+  const double busy = c.ping_pong ? rounds * loop + epilogue : rounds * (loop + epilogue);
+  return kStart + std::max(busy, weight_bytes(p) / kMemory * (c.ping_pong ? 1.25 : 1.1));
 }
 
 // Blocks stream weights. Few of them are held up by what each has on its way, and by what a multiprocessor

@@ -69,6 +69,9 @@ TEST(GatedGemmChoice, TakesTokensByEightsBetweenStreamsAndTiles) {
   const GemmConfig pieces = choose_gated_gemm(problem(300, 14336, 4096, true), 132);
   EXPECT_EQ(pieces.kernel, GemmKernel::swap);
   EXPECT_EQ(pieces.rows, 152);
+  EXPECT_TRUE(pieces.ping_pong);
+  EXPECT_TRUE(choose_gated_gemm(problem(900, 14336, 4096, true), 132).ping_pong);
+  EXPECT_FALSE(choose_gated_gemm(problem(150, 14336, 4096, true), 132).ping_pong);
   EXPECT_EQ(choose_gated_gemm(problem(128, 14336, 4096, true), 132).kernel, GemmKernel::swap);
   const GemmConfig three_rows = choose_gated_gemm(problem(370, 14336, 4096, true), 132);
   EXPECT_EQ(three_rows.kernel, GemmKernel::tile);

@@ -15,8 +15,9 @@
   X(64, 128, 1, 1) X(64, 128, 2, 1) X(64, 128, 3, 1)                                                \
   X(128, 96, 1, 1) X(128, 128, 1, 1) X(128, 176, 1, 1)
 
-// tokens, of 256 weight rows
-#define EP_SWAP_CONFIGS(X) X(128) X(152) X(176) X(208)
+// tokens, weight rows: 128 in ping-pong
+#define EP_SWAP_CONFIGS(X) \
+  X(104, 256) X(128, 256) X(152, 256) X(176, 256) X(208, 256) X(152, 128) X(176, 128) X(208, 128)
 
 // tokens, warps per output
 #define EP_ROW_DOT_CONFIGS(X)     \

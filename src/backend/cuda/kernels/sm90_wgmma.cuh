@@ -50,6 +50,7 @@ struct Wgmma;
   ", "         \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define EP_P48 EP_P32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define EP_P52 EP_P48 ", %48, %49, %50, %51"
 #define EP_P64                                                                                 \
   EP_P32                                                                                       \
   ", "                                                                                         \
@@ -92,6 +93,7 @@ struct Wgmma;
   EP_WGMMA(TYPE, NAME, 32, 16, 16, 17, 18, EP_P16, EP_R16(0))                               \
   EP_WGMMA(TYPE, NAME, 64, 32, 32, 33, 34, EP_P32, EP_R32(0))                               \
   EP_WGMMA(TYPE, NAME, 96, 48, 48, 49, 50, EP_P48, EP_R32(0), EP_R16(32))                   \
+  EP_WGMMA(TYPE, NAME, 104, 52, 52, 53, 54, EP_P52, EP_R32(0), EP_R16(32), EP_R4(48))       \
   EP_WGMMA(TYPE, NAME, 128, 64, 64, 65, 66, EP_P64, EP_R64(0))                              \
   EP_WGMMA(TYPE, NAME, 152, 76, 76, 77, 78, EP_P76, EP_R64(0), EP_R8(64), EP_R4(72))        \
   EP_WGMMA(TYPE, NAME, 176, 88, 88, 89, 90, EP_P88, EP_R64(0), EP_R16(64), EP_R8(80))       \
@@ -111,6 +113,7 @@ EP_WGMMA_WIDTHS(__half, "f16")
 #undef EP_P16
 #undef EP_P32
 #undef EP_P48
+#undef EP_P52
 #undef EP_P64
 #undef EP_P76
 #undef EP_P80

@@ -1,11 +1,12 @@
-// Middling batches, 65 to 400 tokens: the large tiles of tile_gemm.cuh with the operands swapped, so that
+// Middling batches, 65 to 1600 tokens: the two schedules of tile_gemm.cuh with the operands swapped, so that
 // tokens come in steps of 8 and not of 128.
 //
-// 256 rows of weights, 128 of gate and the same 128 of up, are wgmma's rows, 128 to 208 tokens its columns.
+// 256 rows of weights, 128 of gate and the same 128 of up, are wgmma's rows, 104 to 208 tokens its columns.
 // Each of two multiplying warpgroups takes 64 rows of both, so that gate and up of an output meet in the same
-// thread. Blocks that have other pieces of the tokens for the same weights run beside each other. Blocks are
-// persistent: the next tile's stages fill during an epilogue, which turns the outputs
-// over (stmatrix) into rows of tokens. All three sizes may have tails.
+// thread. Or, in ping-pong, each has a tile of 128 rows to itself: an epilogue, which turns the outputs over
+// (stmatrix) into rows of tokens, then runs under the other's products, but more is loaded for a product,
+// which does not pay for batches of one piece, whose time is the memory's. Blocks that have other pieces of
+// the tokens for the same weights run beside each other. All three sizes may have tails.
 #pragma once
 
 #include "backend/cuda/kernels/gemm_epilogue.cuh"
@@ -20,21 +21,23 @@ struct SwapArguments {
   EpilogueArguments epilogue;
   int n;                 // columns of the output
   int k_steps;           // stages per tile
-  int tiles;             // of 256 rows of weights
+  int tiles;             // of the weights
   int pieces;            // of the tokens
   bool weights_settled;  // no kernel that may still run writes the weights
 };
 
-template <class Element, bool is_gated, int token_columns>
+template <class Element, bool is_gated, int token_columns, int weight_rows>
 struct SwapShape {
   using T = Element;
-  static constexpr bool gated = is_gated;
-  static constexpr int tokens = token_columns, rows = 256, half = rows / 2, outputs = gated ? half : rows;
+  static constexpr bool gated = is_gated, ping_pong = weight_rows == 128;
+  static_assert(ping_pong || weight_rows == 256);
+  static constexpr int tokens = token_columns, rows = weight_rows, half = rows / 2, outputs = gated ? half : rows;
   static constexpr int depth = 64;  // of K per stage: rows of 128 bytes
   static constexpr int weight_bytes = rows * 128, stage_bytes = weight_bytes + tokens * 128;
   static constexpr int box_tokens = tokens % 16 == 0 ? 16 : 8, box_bytes = box_tokens * 128;
   static constexpr int room = 232448 - 1024;  // the rest is for barriers
-  static constexpr int stages = (room - 4 * 2 * box_bytes) / stage_bytes;
+  static constexpr int most_stages = (room - 4 * 2 * box_bytes) / stage_bytes;
+  static constexpr int stages = most_stages < 8 ? most_stages : 8;
   static constexpr int most_buffers = (room - stages * stage_bytes) / (2 * box_bytes);  // of each warpgroup
   static constexpr int buffers = most_buffers < 8 ? most_buffers : 8, out_bytes = 2 * buffers * box_bytes;
   static constexpr int shared_bytes = 1024 + stages * stage_bytes + out_bytes;
@@ -102,14 +105,14 @@ __device__ __forceinline__ void produce(const SwapArguments& a, const Block<S>& 
   sm90::let_next_kernel_start();
 }
 
-template <class S>
-__device__ __forceinline__ void multiply(const SwapArguments& a, const Block<S>& b, int group,
-                                         tile::Ring<S::stages>& ring, float (&d)[2][S::tokens / 2]) {
+template <class S, class Next>
+__device__ __forceinline__ void multiply(const SwapArguments& a, const Block<S>& b, int first_row,
+                                         tile::Ring<S::stages>& ring, float (&d)[2][S::tokens / 2], Next&& next) {
   using Mma = sm90::Wgmma<typename S::T, S::tokens>;
   uint32_t previous = 0;
   for (int step = 0; step < a.k_steps; ++step, ring.advance()) {
     const uint32_t stage = b.stage(ring.stage);
-    const uint64_t w = sm90::tile_descriptor(stage + group * 64 * 128),
+    const uint64_t w = sm90::tile_descriptor(stage + first_row * 128),
                    x = sm90::tile_descriptor(stage + S::weight_bytes);
     sm90::barrier_wait(b.full(ring.stage), ring.phase);
     sm90::wgmma_begin();
@@ -125,6 +128,7 @@ __device__ __forceinline__ void multiply(const SwapArguments& a, const Block<S>&
     }
     previous = b.empty(ring.stage);
   }
+  next();
   sm90::wgmma_wait<0>();
   sm90::wgmma_pin(d[0]), sm90::wgmma_pin(d[1]);
   tile::release(previous);
@@ -188,7 +192,6 @@ __device__ __forceinline__ void store_outputs(const SwapArguments& a, uint32_t o
 template <class S>
 __device__ __forceinline__ void finish(const SwapArguments& a, uint32_t out, int group, Place at,
                                        uint32_t& buffer, float (&d)[2][S::tokens / 2]) {
-  at.output += group * 64;
   const int column = at.output + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   add_bias<S>(a.epilogue.gate_bias, column, a.n, d[0]);
   add_bias<S>(S::gated ? a.epilogue.up_bias : a.epilogue.gate_bias, column + (S::gated ? 0 : S::half), a.n,
@@ -206,10 +209,21 @@ __device__ __forceinline__ void consume(const SwapArguments& a, const Block<S>& 
   const uint32_t out = b.out() + group * S::buffers * S::box_bytes;
   tile::Ring<S::stages> ring;
   uint32_t buffer = 0;
-  for (int unit = blockIdx.x; unit < units(a); unit += gridDim.x) {
+  int turn = 0;
+  const int stride = gridDim.x, first_row = S::ping_pong ? 0 : group * 64;
+  for (int unit = blockIdx.x; unit < units(a); unit += stride, turn ^= 1) {
+    if (S::ping_pong && turn != group) {
+      ring.skip(a.k_steps);
+      continue;
+    }
+    if (S::ping_pong && unit >= stride) tile::wait_for_turn(group);
     float d[2][S::tokens / 2];
-    multiply<S>(a, b, group, ring, d);
-    finish<S>(a, out, group, place_of<S>(a, unit), buffer, d);
+    multiply<S>(a, b, first_row, ring, d, [&] {
+      if (S::ping_pong && unit + stride < units(a)) tile::pass_turn(group);
+    });
+    Place at = place_of<S>(a, unit);
+    at.output += first_row;
+    finish<S>(a, out, group, at, buffer, d);
   }
   if (threadIdx.x % 128 == 0) sm90::store_wait_read<0>();
 }
@@ -225,7 +239,7 @@ __global__ __launch_bounds__(S::threads, 1) void swap_gemm(const __grid_constant
     sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.out);
     for (int s = 0; s < S::stages; ++s) {
       sm90::barrier_init(block.full(s), 1);
-      sm90::barrier_init(block.empty(s), 8);  // a multiplying warp each
+      sm90::barrier_init(block.empty(s), S::ping_pong ? 4 : 8);  // a multiplying warp each
     }
     sm90::barrier_init_fence();
   }
