@@ -10,6 +10,8 @@
 #include "epilogue/memory.h"
 #include "epilogue/nn.h"
 #include "epilogue/ops.h"
+#include "trace/kernel_name.h"
+#include "traced.h"
 
 namespace epilogue {
 namespace {
@@ -94,6 +96,33 @@ TEST_F(FusedCuda, NeedsTheHiddenTensorAndTheResultAlone) {
     }
     EXPECT_LE(needed, m * kHiddenAndResult) << m;
   }
+}
+
+// kernel_name_ours_cuda.cpp reads the kernels' template arguments by their order.
+TEST_F(FusedCuda, NamesOfItsKernelsAreExplained) {
+  const TensorOptions tensor{DType::bf16, kCuda};
+  for (const nn::Mode mode : {nn::Mode::tuned, nn::Mode::fused})
+    for (const int64_t m : {1, 5, 64, 150, 300, 1024}) {
+      const nn::GatedMlp layer(1024, 4096, {.mode = mode, .tensor = tensor});
+      const Tensor x = randn({m, 1024}, 1, tensor);
+      layer.forward(x);
+      const auto names = kernels_of(
+          [&] {
+            layer.forward(x);
+            synchronize(kCuda);
+          },
+          trace::EventKind::kernel);
+      int ours = 0;
+      for (const std::string& name : names) {
+        if (name.find("epilogue::cuda::") == name.npos) continue;
+        ++ours;
+        const trace::KernelName kernel = trace::explain_kernel(name);
+        EXPECT_TRUE(kernel.known()) << name;
+        EXPECT_FALSE(kernel.value(trace::NameField::op).empty()) << name;
+        EXPECT_EQ(kernel.value(trace::NameField::a), "bf16") << name;
+      }
+      EXPECT_GE(ours, 1) << m;
+    }
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ bool explain_any(std::string_view name, NameBuilder& out) {
   const CppName cpp = parse_cpp(name);
   return explain_attention(name, cpp, out) || explain_cutlass(name, out) || explain_cublas(name, out) ||
          explain_cudnn(name, cpp, out) || explain_cutlass_cpp(cpp, out) || explain_aten(cpp, out) ||
-         explain_cublas_cpp(cpp, out) || explain_ours(name, out);
+         explain_cublas_cpp(cpp, out) || explain_ours_cpp(cpp, out) || explain_ours(name, out);
 }
 
 std::string cut(const std::string& text) {
@@ -84,6 +84,11 @@ std::string short_name(const KernelName& kernel) {
   }
   if (family == "nccl") return cut(join_known({"nccl", value(NameField::runs), value(NameField::a)}));
   const bool ours = family.starts_with("epilogue");
+  if (ours && !value(NameField::function).empty()) {
+    const std::string& runs = value(NameField::runs);
+    return cut(join_known({value(NameField::function), op == "pointwise" || runs == "gated_gemm" ? runs : "",
+                           value(NameField::tile), value(NameField::a)}));
+  }
   if (!ours && !value(NameField::tile).empty() &&
       (op == "GEMM" || op == "sparse GEMM" || op == "attention")) {
     const std::string what = op == "GEMM"        ? "gemm"

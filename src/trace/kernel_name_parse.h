@@ -74,6 +74,7 @@ bool explain_triton(std::string_view name, NameBuilder& out);  // Inductor's and
 bool explain_nccl(std::string_view name, NameBuilder& out);
 bool explain_copy(std::string_view name, NameBuilder& out);  // Memcpy, Memset
 bool explain_cudnn(std::string_view name, const CppName& cpp, NameBuilder& out);
-bool explain_ours(std::string_view name, NameBuilder& out);
+bool explain_ours(std::string_view name, NameBuilder& out);   // epilogue_..., ep_fused_..., panel_...
+bool explain_ours_cpp(const CppName& cpp, NameBuilder& out);  // epilogue::cuda::...
 
 }  // namespace epilogue::trace
