@@ -20,9 +20,16 @@ bool ask_for_amx() {
   return there && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+// The leaf that counts the palettes.
+bool find_palettes() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(0x1d, 0, &a, &b, &c, &d) && a > 0;
+}
+
 #else
 
 bool ask_for_amx() { return false; }
+bool find_palettes() { return false; }
 
 #endif
 
@@ -31,6 +38,11 @@ bool ask_for_amx() { return false; }
 bool has_amx() {
   static const bool granted = ask_for_amx();
   return granted;
+}
+
+bool describes_amx() {
+  static const bool found = find_palettes();
+  return found;
 }
 
 }  // namespace epilogue::cpu

@@ -7,6 +7,9 @@ namespace epilogue::cpu {
 
 // Whether the processor has it for bf16 and the system lets this process use it.
 bool has_amx();
+// Whether the processor describes its tile registers too. Some virtual machines hide that; oneDNN then
+// configures none, and its products end in an illegal instruction.
+bool describes_amx();
 
 // Of a register; the depth in bf16.
 inline constexpr int64_t kAmxRows = 16, kAmxRowBytes = 64, kAmxDepth = 32;
