@@ -54,20 +54,46 @@ double ceiling_gflops(const Problem& problem) {
                                                  : cpu::peak_gflops(problem.dtype);
 }
 
-Row bench(const Problem& problem, nn::Mode mode, double min_time, TimedBy clock) {
-  const Workload workload = make_workload(problem, mode);
-  wait_until_compiled(workload, mode);
-  Row row{.problem = problem, .mode = mode};
-  if (problem.device.type == DeviceType::cuda) {
-    row.device = measure_on_device(problem, mode, min_time);
-    row.timing = row.device->graph;
-  } else {
-    row.timing = measure([&] { workload.forward(workload.x); }, min_time, clock);
+// Modes of one problem: in turns on the CPU; a device's, whose inputs and weights fill its cache, one after
+// the other.
+std::vector<Row> bench(const Problem& problem, const std::vector<nn::Mode>& modes, double min_time,
+                       TimedBy clock) {
+  const bool device = problem.device.type == DeviceType::cuda;
+  std::vector<Workload> workloads;
+  std::vector<Row> rows;
+  for (const nn::Mode mode : modes) {
+    progress(fmt::format("{} {}", nn::mode_name(mode), problem.to_string()));
+    workloads.push_back(make_workload(problem, mode));
+    wait_until_compiled(workloads.back(), mode);
+    rows.push_back({.problem = problem, .mode = mode});
+    if (!device) continue;
+    rows.back().device = measure_on_device(problem, mode, min_time);
+    rows.back().timing = rows.back().device->graph;
   }
-  row.of_ceiling = row.gflops() / ceiling_gflops(problem);
-  see_kernels(workload, row);
-  row.note = mode_note(workload, mode);
-  return row;
+  if (!device) {
+    progress(fmt::format("{} in turns", problem.to_string()));
+    std::vector<std::function<void()>> calls;
+    for (const Workload& workload : workloads) calls.push_back([&workload] { workload.forward(workload.x); });
+    const std::vector<Timing> timings = measure_in_turns(calls, min_time, clock);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].timing = timings[i];
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].of_ceiling = rows[i].gflops() / ceiling_gflops(problem);
+    see_kernels(workloads[i], rows[i]);
+    rows[i].note = mode_note(workloads[i], rows[i].mode);
+  }
+  return rows;
+}
+
+// How much quicker a row is than its problem's first one: a problem's rows follow each other.
+std::vector<double> quicker_than_first(const std::vector<Row>& rows) {
+  std::vector<double> factors;
+  const Row* first = nullptr;
+  for (const Row& r : rows) {
+    if (!first || r.mode == rows.front().mode) first = &r;
+    factors.push_back(first->timing.median_us / r.timing.median_us);
+  }
+  return factors;
 }
 
 std::string device_json(const Row& r) {
@@ -131,9 +157,14 @@ std::string to_table(const std::vector<Row>& rows) {
     columns.insert(columns.end(), {{"in"}, {"out"}});
   columns.insert(columns.end(), {{"dtype", false}, {"mode", false}, {"median"}, {"min"}, {"p95"}});
   if (device) columns.insert(columns.end(), {{"stream"}, {"wall"}});
+  const bool several = rows.back().mode != rows.front().mode;
+  const std::string versus = fmt::format("vs {}", nn::mode_name(rows.front().mode));
+  if (several) columns.push_back({versus});
   columns.insert(columns.end(), {{"GFLOP/s"}, {"of peak"}, {"kernels"}, {"implementation", false}});
   TextTable table(columns);
-  for (const Row& r : rows) {
+  const std::vector<double> quicker = quicker_than_first(rows);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& r = rows[i];
     std::vector<std::string> cells{std::to_string(r.problem.rows()), std::to_string(r.problem.dim),
                                    std::to_string(r.problem.hidden)};
     if (mlp) cells.push_back(act_name(r.problem.act));
@@ -144,6 +175,7 @@ std::string to_table(const std::vector<Row>& rows) {
       cells.push_back(format_us(r.device->stream.median_us));
       cells.push_back(format_us(r.device->wall.median_us));
     }
+    if (several) cells.push_back(fmt::format("{:.2f}x", quicker[i]));
     cells.push_back(fmt::format("{:.1f}", r.gflops()));
     cells.push_back(fmt::format("{:.0f}%", r.of_ceiling * 100));
     cells.push_back(std::to_string(r.kernels));
@@ -191,11 +223,10 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
     const Problem one = problem->finish();
     const auto problems = options->shapes.empty() ? std::vector{one} : read_shapes(options->shapes, one);
     std::vector<Row> rows;
-    for (const Problem& each : problems)
-      for (const nn::Mode mode : modes_from_list(options->modes)) {
-        progress(fmt::format("{} {}", nn::mode_name(mode), each.to_string()));
-        rows.push_back(bench(each, mode, options->min_time, clock));
-      }
+    for (const Problem& each : problems) {
+      const std::vector<Row> found = bench(each, modes_from_list(options->modes), options->min_time, clock);
+      rows.insert(rows.end(), found.begin(), found.end());
+    }
     progress("");
     fmt::print("{}", options->format == "json" ? to_json(rows) : to_table(rows));
   });

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace epilogue::cli {
@@ -22,5 +23,10 @@ enum class TimedBy : uint8_t { wall, thread };
 // median is what a user waits for: the mean follows the machine's interruptions, the minimum nobody sees
 // again.
 Timing measure(const std::function<void()>& once, double min_seconds, TimedBy clock = TimedBy::wall);
+
+// The same of several, which take turns of a twentieth of a second: what else the machine does then falls on
+// all of them alike.
+std::vector<Timing> measure_in_turns(std::span<const std::function<void()>> ways, double min_seconds,
+                                     TimedBy clock = TimedBy::wall);
 
 }  // namespace epilogue::cli
