@@ -9,8 +9,8 @@ const TABLES = {
   steps: {title: "Steps", sort: null, columns: [
     {key: "name", title: "Step", text: true},
     {key: "wall_us", title: "Wall µs", show: us, bar: true},
-    {key: "device_busy_us", title: "Device busy µs", show: us},
-    {key: "device_idle_us", title: "Device idle µs", show: us},
+    {key: "device_busy_us", title: "Device busy µs", show: us, optional: true},
+    {key: "device_idle_us", title: "Device idle µs", show: us, optional: true},
     {key: "kernels", title: "Kernels", show: fixed},
     {key: "regime", title: "Regime", text: true},
   ]},
@@ -155,7 +155,7 @@ class Tables {
 
 // One line a trace: what a step costs, and against the first trace what changed.
 function showStrip(model, tables) {
-  const several = model.traces.length > 1;
+  const several = model.traces.length > 1, device = model.traces.some(trace => trace.hasDevice);
   const lines = model.traces.map((trace, index) => {
     const steps = trace.summary.steps, of = key => median(steps.map(step => step[key]));
     const base = index ? median(model.traces[0].summary.steps.map(step => step.wall_us)) : NaN;
@@ -168,7 +168,7 @@ function showStrip(model, tables) {
     if (Number.isFinite(value) && !noise) td.classList.add(value < 0 ? "better" : "worse");
     return td;
   };
-  const columns = ["Step, median", "Kernels / step", "Device busy", "Device idle", "Steps", ...(several ? ["Step vs A"] : [])];
+  const columns = ["Step, median", "Kernels / step", ...(device ? ["Device busy", "Device idle"] : []), "Steps", ...(several ? ["Step vs A"] : [])];
   const head = make("tr", {}, ...(several ? [make("th")] : []), make("th", {className: "text"}, "Trace"), ...columns.map(title => make("th", {}, title)), make("th", {className: "text"}, "Regime"), make("th", {className: "text wide"}, several ? "What changed against A" : ""));
   const rows = lines.map(({trace, steps, wall, kernels, busy, idle, regime, change: delta}, index) => {
     const diff = index ? model.diffs[index - 1] : null;
@@ -178,7 +178,7 @@ function showStrip(model, tables) {
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
     const us_ = value => duration(value * 1e3);
     return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text", title: trace.summary.file}, trace.raw.name),
-                number(wall, us_), number(kernels, fixed), number(busy, us_), number(idle, us_), number(steps, fixed), ...(several ? [change(delta, diff?.steps_within_noise)] : []), make("td", {className: "text"}, regime), note);
+                number(wall, us_), number(kernels, fixed), ...(device ? [number(busy, us_), number(idle, us_)] : []), number(steps, fixed), ...(several ? [change(delta, diff?.steps_within_noise)] : []), make("td", {className: "text"}, regime), note);
   });
   find("traces").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
