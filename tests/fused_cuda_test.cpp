@@ -117,9 +117,20 @@ TEST_F(FusedCuda, NamesOfItsKernelsAreExplained) {
         if (name.find("epilogue::cuda::") == name.npos) continue;
         ++ours;
         const trace::KernelName kernel = trace::explain_kernel(name);
-        EXPECT_TRUE(kernel.known()) << name;
-        EXPECT_FALSE(kernel.value(trace::NameField::op).empty()) << name;
         EXPECT_EQ(kernel.value(trace::NameField::a), "bf16") << name;
+        const std::string& tile = kernel.value(trace::NameField::tile);
+        const std::string& function = kernel.value(trace::NameField::function);
+        if (kernel.value(trace::NameField::op) == "pointwise") continue;
+        EXPECT_EQ(kernel.value(trace::NameField::op), "GEMM") << name;
+        if (function == "tile_gemm")
+          EXPECT_TRUE(tile.starts_with("128x")) << name;
+        else if (function == "swap_gemm")
+          EXPECT_TRUE(tile.ends_with("x128x64") || tile.ends_with("x256x64")) << name;
+        else
+          EXPECT_EQ(tile.empty(), function != "skinny_gemm") << name;
+        EXPECT_EQ(kernel.value(trace::NameField::schedule).empty(),
+                  function != "tile_gemm" && function != "swap_gemm")
+            << name;
       }
       EXPECT_GE(ours, 1) << m;
     }

@@ -1,6 +1,6 @@
 // The Hopper kernels alone: are they right, and how fast beside cuBLASLt?
 //   gated_gemm_lab list                            the configurations, one "KERNEL ID NAME" a line
-//   gated_gemm_lab check KERNEL ID [bf16|f16]      one configuration against float64; exits 1 when it is wrong
+//   gated_gemm_lab check KERNEL ID [bf16|f16]      one configuration against float64; exits 1 when wrong
 //   gated_gemm_lab time M DIM HIDDEN ACT FILE [KERNEL:ID ...]           all configurations but those named;
 //                                                                       appends JSON lines
 //   gated_gemm_lab turns M DIM HIDDEN ACT FILE SECONDS GATED+DOWN ...   these, in turns: see turns()
@@ -86,8 +86,9 @@ class ShapeBench {
   // Candidates in turns, each for 20 ms or more: the card's clock follows the power drawn in the last tens of
   // milliseconds, so that only neighbours in time, on a card that stays busy, are comparable. A candidate is
   // "GATED+DOWN", either may be left out; each is "ID" of our tile kernels, "kID" of our skinny ones, "wID"
-  // of the swapped ones, "dID" of row_dot or "mID" of row_mma, with letters after it (o: loads weights before the kernel before has ended, l:
-  // only starts before that, s: gate and up stacked in one plain product), or "cN", cuBLAS's way N.
+  // of the swapped ones, "dID" of row_dot or "mID" of row_mma, with letters after it (o: loads weights before
+  // the kernel before has ended, l: only starts before that, s: gate and up stacked in one plain product), or
+  // "cN", cuBLAS's way N.
   void turns(double seconds, const std::vector<std::string>& names) {
     stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
     down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);

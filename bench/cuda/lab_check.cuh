@@ -168,7 +168,8 @@ bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint6
 inline std::vector<CheckCase> small_cases(const cuda::GemmConfig& config) {
   const int64_t m = config.kernel == cuda::GemmKernel::tile ? 300 : config.rows;
   std::vector<CheckCase> cases{{m, 200, 328, Act::silu, true, false, true}};
-  if (config.kernel == cuda::GemmKernel::swap)  // two blocks to a cluster, more tiles than clusters
+  // More tiles than blocks; of swap, two pieces of tokens.
+  if (config.kernel == cuda::GemmKernel::swap || config.kernel == cuda::GemmKernel::tile)
     cases.push_back({m + 1, 8704, 72, Act::gelu_tanh, false, false, false});
   return cases;
 }

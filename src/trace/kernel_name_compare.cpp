@@ -26,16 +26,21 @@ int64_t stage_bytes(const KernelName& kernel) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Output tiles of a row-major M x N result. NVIDIA's libraries are column-major: their M is our N.
-int64_t tile_count(const std::vector<int>& tile, const GemmCall& call) {
+// Output tiles of a row-major M x N result. NVIDIA's libraries are column-major: their M is our N. Ours are
+// rows x columns, and a gated kernel's columns are gate's and up's together.
+int64_t tile_count(const KernelName& kernel, const GemmCall& call) {
+  const std::vector<int> tile = sizes_of(kernel.value(NameField::tile));
   if (tile.size() < 2 || tile[0] <= 0 || tile[1] <= 0 || call.m <= 0 || call.n <= 0) return 0;
-  return ceil_div(call.n, tile[0]) * ceil_div(call.m, tile[1]);
+  if (kernel.value(NameField::family) != "epilogue-cuda")
+    return ceil_div(call.n, tile[0]) * ceil_div(call.m, tile[1]);
+  const bool gated = kernel.value(NameField::runs) == "gated_gemm";
+  return ceil_div(call.m, tile[0]) * ceil_div(call.n, gated && tile[1] > 1 ? tile[1] / 2 : tile[1]);
 }
 
 std::string waves_sentence(const KernelName& own, const KernelName& other, const GemmCall& call) {
   const std::vector<int> tile = sizes_of(own.value(NameField::tile)),
                          else_tile = sizes_of(other.value(NameField::tile));
-  const int64_t tiles = tile_count(tile, call), else_tiles = tile_count(else_tile, call);
+  const int64_t tiles = tile_count(own, call), else_tiles = tile_count(other, call);
   if (tiles == 0 || else_tiles == 0 || call.multiprocessors <= 0) return {};
   const auto filled = [&](int64_t count) {
     return 100.0 * static_cast<double>(count) /

@@ -44,7 +44,8 @@ double swap_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
       ceiling(ceiling(double(p.n), outputs) * ceiling(double(p.m), c.rows), multiprocessors);
   const double loop = ceiling(double(p.k), 64) * 2.0 * c.rows * c.columns * 64 / kSmFlops * 1.04;
   const double epilogue = c.rows * outputs / (c.ping_pong ? 5000.0 : 10000.0);
-  const double busy = c.ping_pong ? rounds * loop + epilogue : rounds * (loop + epilogue);
+  const double busy =
+      c.ping_pong ? rounds * std::max(loop, (loop + epilogue) / 2) + epilogue : rounds * (loop + epilogue);
   return kStart + std::max(busy, weight_bytes(p) / kMemory * (c.ping_pong ? 1.25 : 1.1));
 }
 

@@ -70,8 +70,13 @@ TEST(GatedGemmChoice, TakesTokensByEightsBetweenStreamsAndTiles) {
   EXPECT_EQ(pieces.kernel, GemmKernel::swap);
   EXPECT_EQ(pieces.rows, 152);
   EXPECT_TRUE(pieces.ping_pong);
-  EXPECT_TRUE(choose_gated_gemm(problem(900, 14336, 4096, true), 132).ping_pong);
-  EXPECT_FALSE(choose_gated_gemm(problem(150, 14336, 4096, true), 132).ping_pong);
+  const GemmConfig six_pieces = choose_gated_gemm(problem(900, 14336, 4096, true), 132);
+  EXPECT_EQ(six_pieces.kernel, GemmKernel::swap);
+  EXPECT_TRUE(six_pieces.ping_pong);
+  const GemmConfig one_piece = choose_gated_gemm(problem(150, 14336, 4096, true), 132);
+  EXPECT_EQ(one_piece.kernel, GemmKernel::swap);
+  EXPECT_FALSE(one_piece.ping_pong);
+  EXPECT_EQ(choose_gated_gemm(problem(300, 5632, 2048, true), 132).rows, 104);  // one round of 132 tiles
   EXPECT_EQ(choose_gated_gemm(problem(128, 14336, 4096, true), 132).kernel, GemmKernel::swap);
   const GemmConfig three_rows = choose_gated_gemm(problem(370, 14336, 4096, true), 132);
   EXPECT_EQ(three_rows.kernel, GemmKernel::tile);

@@ -53,7 +53,6 @@ __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-__device__ __forceinline__ void cluster_meet() { cluster_arrive(), cluster_wait(); }
 // This block's shared memory into that of block `rank`, whose `barrier` counts the bytes. Both addresses and
 // the size are multiples of 16.
 __device__ __forceinline__ void send_to(uint32_t to, uint32_t barrier, uint32_t rank, uint32_t from,

@@ -1,4 +1,4 @@
-// Middling batches, 65 to 1600 tokens: the two schedules of tile_gemm.cuh with the operands swapped, so that
+// Middling batches, 65 to 1664 tokens: the two schedules of tile_gemm.cuh with the operands swapped, so that
 // tokens come in steps of 8 and not of 128.
 //
 // 256 rows of weights, 128 of gate and the same 128 of up, are wgmma's rows, 104 to 208 tokens its columns.
@@ -31,7 +31,8 @@ struct SwapShape {
   using T = Element;
   static constexpr bool gated = is_gated, ping_pong = weight_rows == 128;
   static_assert(ping_pong || weight_rows == 256);
-  static constexpr int tokens = token_columns, rows = weight_rows, half = rows / 2, outputs = gated ? half : rows;
+  static constexpr int tokens = token_columns, rows = weight_rows, half = rows / 2;
+  static constexpr int outputs = gated ? half : rows;
   static constexpr int depth = 64;  // of K per stage: rows of 128 bytes
   static constexpr int weight_bytes = rows * 128, stage_bytes = weight_bytes + tokens * 128;
   static constexpr int box_tokens = tokens % 16 == 0 ? 16 : 8, box_bytes = box_tokens * 128;
@@ -107,7 +108,8 @@ __device__ __forceinline__ void produce(const SwapArguments& a, const Block<S>& 
 
 template <class S, class Next>
 __device__ __forceinline__ void multiply(const SwapArguments& a, const Block<S>& b, int first_row,
-                                         tile::Ring<S::stages>& ring, float (&d)[2][S::tokens / 2], Next&& next) {
+                                         tile::Ring<S::stages>& ring, float (&d)[2][S::tokens / 2],
+                                         Next&& next) {
   using Mma = sm90::Wgmma<typename S::T, S::tokens>;
   uint32_t previous = 0;
   for (int step = 0; step < a.k_steps; ++step, ring.advance()) {
