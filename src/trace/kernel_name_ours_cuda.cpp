@@ -8,19 +8,19 @@
 namespace epilogue::trace {
 namespace {
 
-constexpr std::string_view kScope = "epilogue::cuda::";
+constexpr std::string_view kOurScope = "epilogue::cuda::";
 
 // Where a product's shape, XShape<dtype, gated, ...>, says what; -1: nowhere.
 struct ShapeGrammar {
   std::string_view function;
   int rows, columns, split, ping_pong;
 };
-constexpr ShapeGrammar kShapes[] = {
+constexpr ShapeGrammar kProductShapes[] = {
     {"tile_gemm", 2, 3, -1, 4},       {"swap_gemm", 2, 3, -1, -1},      {"skinny_gemm", 3, 2, 4, -1},
     {"row_dot_gemm", -1, -1, -1, -1}, {"row_mma_gemm", -1, -1, -1, -1},
 };
 
-std::string_view argument(const Words& shape, int index) {
+std::string_view shape_argument(const Words& shape, int index) {
   return index >= 0 && static_cast<size_t>(index) < shape.size()
              ? plain_argument(shape[static_cast<size_t>(index)])
              : std::string_view{};
@@ -33,9 +33,10 @@ void explain_product(const ShapeGrammar& grammar, const Words& shape, NameBuilde
   const std::string type = shape.empty() ? "" : element_type(shape[0]);
   if (type.empty()) return;
   for (const NameField field : {NameField::a, NameField::b, NameField::d}) out.stated(field, type, shape[0]);
-  const std::string_view gated = argument(shape, 1), rows = argument(shape, grammar.rows),
-                         columns = argument(shape, grammar.columns), split = argument(shape, grammar.split),
-                         pong = argument(shape, grammar.ping_pong);
+  const std::string_view gated = shape_argument(shape, 1), rows = shape_argument(shape, grammar.rows),
+                         columns = shape_argument(shape, grammar.columns),
+                         split = shape_argument(shape, grammar.split),
+                         pong = shape_argument(shape, grammar.ping_pong);
   if (gated == "true" || gated == "false")
     out.stated(NameField::runs, gated == "true" ? "gated_gemm" : "gemm", gated);
   if (is_number(rows) && is_number(columns)) {
@@ -51,7 +52,7 @@ void explain_product(const ShapeGrammar& grammar, const Words& shape, NameBuilde
 }
 
 // elementwise_rows<functor, out, in, inputs, width> and elementwise_strided<functor, out, in, inputs>
-void explain_elementwise(const CppName& cpp, NameBuilder& out) {
+void explain_our_elementwise(const CppName& cpp, NameBuilder& out) {
   const std::string functor(cpp.arguments.empty() ? "" : parse_cpp(cpp.arguments[0]).function);
   out.stated(NameField::op,
              functor == "Convert" ? "copy"
@@ -69,14 +70,14 @@ void explain_elementwise(const CppName& cpp, NameBuilder& out) {
 }  // namespace
 
 bool explain_ours_cpp(const CppName& cpp, NameBuilder& out) {
-  if (!cpp.scope.starts_with(kScope)) return false;
-  out.family("Epilogue", "epilogue-cuda", kScope);
+  if (!cpp.scope.starts_with(kOurScope)) return false;
+  out.family("Epilogue", "epilogue-cuda", kOurScope);
   out.stated(NameField::function, std::string(cpp.function), cpp.function);
-  const auto* grammar = std::ranges::find(kShapes, cpp.function, &ShapeGrammar::function);
-  if (grammar != std::end(kShapes)) {
+  const auto* grammar = std::ranges::find(kProductShapes, cpp.function, &ShapeGrammar::function);
+  if (grammar != std::end(kProductShapes)) {
     explain_product(*grammar, cpp.arguments.empty() ? Words{} : template_arguments(cpp.arguments[0]), out);
   } else if (cpp.function.starts_with("elementwise_")) {
-    explain_elementwise(cpp, out);
+    explain_our_elementwise(cpp, out);
   } else if (cpp.function == "gemm_reference") {
     out.stated(NameField::op, "GEMM", cpp.function);
     if (cpp.arguments.empty()) return true;
