@@ -48,14 +48,7 @@ struct SwapShape {
 
 namespace swap {
 
-template <class S>
-struct Block {
-  uint32_t stages;
-  __device__ __forceinline__ uint32_t stage(int i) const { return stages + i * S::stage_bytes; }
-  __device__ __forceinline__ uint32_t out() const { return stages + S::stages * S::stage_bytes; }
-  __device__ __forceinline__ uint32_t full(int i) const { return out() + S::out_bytes + 8 * i; }
-  __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8 * S::stages; }
-};
+using tile::Block;
 
 struct Place {
   int output, token;
@@ -235,7 +228,7 @@ __device__ __forceinline__ void consume(const SwapArguments& a, const Block<S>& 
 template <class S>
 __global__ __launch_bounds__(S::threads, 1) void swap_gemm(const __grid_constant__ SwapArguments arguments) {
   extern __shared__ __align__(1024) uint8_t shared[];
-  const swap::Block<S> block{sm90::shared_address(shared)};
+  const tile::Block<S> block{sm90::shared_address(shared)};
   if (threadIdx.x == 0) {
     sm90::prefetch_map(&arguments.x), sm90::prefetch_map(&arguments.gate);
     sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.out);
