@@ -97,8 +97,8 @@ std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& fl
 
 }  // namespace
 
-Tuning::Tuning(size_t ways, size_t own_from, bool few_rows)
-    : ways_(ways), own_from_(own_from), few_rows_(few_rows), over_(ways == 1) {}
+Tuning::Tuning(size_t ways, size_t own_from, double overlap_share)
+    : ways_(ways), own_from_(own_from), overlap_share_(overlap_share), over_(ways == 1) {}
 
 double Tuning::Way::median_us() const {
   if (fails || us.empty()) return std::numeric_limits<double>::infinity();
@@ -160,7 +160,7 @@ void Tuning::choose() {
   best_ = best_of(0, own_from_ == 0 ? ways_.size() : own_from_);
   if (own_from_ == 0 || own_from_ == ways_.size()) return;
   const size_t own = best_of(own_from_, ways_.size());
-  const double own_us = ways_[own].median_us(), saved = few_rows_ ? std::min(kOverlapUs, 0.1 * own_us) : 0;
+  const double own_us = ways_[own].median_us(), saved = std::min(kOverlapUs, overlap_share_ * own_us);
   if (own_us - saved < ways_[best_].median_us()) best_ = own;
 }
 

@@ -16,10 +16,10 @@ namespace epilogue::cuda {
 // counts. Problems that fit the cache are timed with the cache emptied, as they are met in a model.
 class Tuning {
  public:
-  // The ways from `own_from` on are our kernels. With few rows they load weights under the kernel before
-  // them, which timing one alone does not show. The first of each kind is taken until another of its kind has
-  // proved clearly quicker.
-  Tuning(size_t ways, size_t own_from, bool few_rows);
+  // The ways from `own_from` on are our kernels. They start under the kernel before them and load weights
+  // there, which timing one alone does not show: up to `overlap_share` of their time is taken off for that.
+  // The first of each kind is taken until another of its kind has proved clearly quicker.
+  Tuning(size_t ways, size_t own_from, double overlap_share);
 
   bool over() const { return over_; }
   bool loaded_slowly() const { return loaded_slowly_; }  // the last try_some(), a kernel
@@ -42,7 +42,7 @@ class Tuning {
 
   std::vector<Way> ways_;
   size_t own_from_;
-  bool few_rows_;
+  double overlap_share_;
   size_t next_ = 0, round_ = 0, best_ = 0;
   double first_us_ = 0;  // of the first way, where others are compared with it; 0: not yet
   bool over_ = false, loaded_slowly_ = false;

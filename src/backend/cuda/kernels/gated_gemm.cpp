@@ -124,7 +124,7 @@ std::span<const GemmConfig> gated_gemm_configs() { return kConfigs; }
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem) {
   if (config.kernel == GemmKernel::tile) return true;
   const bool in_pieces = config.kernel != GemmKernel::row_dot && config.rows >= 64;
-  return problem.m <= (!in_pieces ? 1 : config.ping_pong ? 8 : 4) * config.rows;
+  return problem.m <= (in_pieces ? 8 : 1) * config.rows;
 }
 
 std::string name(const GemmConfig& c) {

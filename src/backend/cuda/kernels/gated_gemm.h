@@ -51,7 +51,7 @@ enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap, row_mma };  // th
 struct GemmConfig {
   GemmKernel kernel = GemmKernel::tile;
   int16_t id = 0;  // among the configurations of its kernel
-  // Of x per block; but for tile, a batch has 1 of these, from 64 rows on up to 4, in ping-pong 8.
+  // Of x per block; but for tile, a batch has 1 of these, from 64 rows on up to 8.
   int16_t rows = 0;
   int16_t columns = 0;     // columns of the accumulators per block: gate and up together when gated
   int16_t split = 1;       // blocks (skinny) or warps (row_dot, row_mma) that share the K of an output

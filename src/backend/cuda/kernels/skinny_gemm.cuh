@@ -3,7 +3,7 @@
 // Operands are swapped: 64 rows of a weight are wgmma's 64 rows, the tokens its 16 to 176 columns; from 64
 // columns on a batch may have several such pieces of tokens. Half of a block's rows are gate's, the other
 // half the same rows of up, which meet in shared memory. The blocks of a cluster split K between them: each
-// finishes the sums of some tokens, which the others send there through the copy engine, and adds them in the
+// finishes the sums of some tokens, which the others send there from their registers, and adds them in the
 // order of ranks: the same bits on every run. The copy engine loads weights as deep as shared memory holds;
 // weights do not depend on the kernel before, so with a dependent launch they are on their way before that
 // one has ended.
@@ -42,15 +42,16 @@ struct SkinnyShape {
       weight_rows + 4;  // floats; the 4 keep a warp's stores in different banks
   // Of two to a multiprocessor, each leaves room for one of the next kernel that asks for more than half.
   static constexpr int shared_limit = blocks_per_sm == 1 ? 232448 : 108 * 1024, slack = 1024;
-  // A cluster's blocks finish the sums of some tokens each; what the others send of those lands behind the
-  // stages.
-  static constexpr int slice = (tokens + split - 1) / split, token_bytes = partial_pitch * 4;
-  static constexpr int landing_bytes = (split - 1) * slice * token_bytes;
+  static constexpr int sum_threads = 128 * groups;
+  // A cluster's blocks take turns by groups of eight tokens: rank r finishes groups r, r + split, ... What
+  // the others send of those lands behind the stages: of each block, group and wgmma four sums a thread.
+  static constexpr int token_groups = tokens / 8, own_groups = (token_groups + split - 1) / split;
+  static constexpr int landing_bytes = (split - 1) * own_groups * row_blocks * sum_threads * 16;
   static constexpr int most_stages = (shared_limit - slack - landing_bytes) / stage_bytes;
   static constexpr int stages = most_stages < 16 ? most_stages : 16;
   static constexpr int shared_bytes = slack + stages * stage_bytes + landing_bytes;
-  static constexpr int threads = 128 * groups + 32, per_sm = blocks_per_sm;
-  static_assert(stages >= 2 && tokens * partial_pitch * 4 <= stages * stage_bytes);
+  static constexpr int threads = sum_threads + 32, per_sm = blocks_per_sm;
+  static_assert(stages >= 2 && own_groups * 8 * partial_pitch * 4 <= stages * stage_bytes);
 };
 
 namespace skinny {
@@ -126,76 +127,93 @@ __device__ __forceinline__ void multiply(uint32_t stages, uint32_t full, uint32_
   for (int block = 0; block < S::row_blocks; ++block) sm90::wgmma_pin(d[block]);
 }
 
-// partial[token][weight row], over the stages that nobody needs any more.
+// Where four sums of a thread lie that block `from` sends to block `to`, counted in 16 bytes.
 template <class S>
-__device__ __forceinline__ void write_partial(float* partial, int group,
-                                              const float (&d)[S::row_blocks][S::tokens / 2]) {
-  const int thread = threadIdx.x % 128, row = group * S::row_blocks * 64 + thread / 32 * 16 + thread % 32 / 4,
-            token = thread % 4 * 2;
-#pragma unroll
-  for (int block = 0; block < S::row_blocks; ++block) {
-#pragma unroll
-    for (int j = 0; j < S::tokens / 8; ++j) {
-      float* to = partial + (8 * j + token) * S::partial_pitch + row + 64 * block;
-      to[0] = d[block][4 * j], to[S::partial_pitch] = d[block][4 * j + 1];
-      to[8] = d[block][4 * j + 2], to[S::partial_pitch + 8] = d[block][4 * j + 3];
-    }
-  }
+__device__ __forceinline__ int landing_slot(int from, int to, int group, int block) {
+  return (((from - (from > to)) * S::own_groups + group) * S::row_blocks + block) * S::sum_threads +
+         threadIdx.x;
 }
 
-// Sends each block of the cluster its tokens' sums, and waits for those that the others send to this one.
+// How many of the groups 0 to `groups` - 1 are rank's.
 template <class S>
-__device__ __forceinline__ void exchange(uint32_t partial, uint32_t landing, uint32_t landed, int tokens,
-                                         int rank) {
-  const auto count = [&](int of) { return min(S::slice, max(0, tokens - of * S::slice)); };
-  sm90::fence_async_proxy();
-  sm90::named_barrier(1, 128 * S::groups);
+__device__ __forceinline__ int groups_of(int rank, int groups) {
+  return (max(0, groups - rank) + S::split - 1) / S::split;
+}
+
+// Sends the others' sums to the threads of the same number there, and waits for what they send to this block.
+template <class S>
+__device__ __forceinline__ void exchange(uint32_t landing, uint32_t landed, int groups, int rank,
+                                         const float (&d)[S::row_blocks][S::tokens / 2]) {
   sm90::cluster_wait();  // every block's barrier is ready
-  const int to = threadIdx.x;
-  if (to < S::split) {
-    if (to == rank)
-      sm90::barrier_expect(landed, (S::split - 1) * count(rank) * S::token_bytes);
-    else if (count(to) > 0)
-      sm90::send_to(landing + (rank - (rank > to)) * S::slice * S::token_bytes, landed, to,
-                    partial + to * S::slice * S::token_bytes, count(to) * S::token_bytes);
+#pragma unroll
+  for (int to = 0; to < S::split; ++to) {
+    if (to == rank) continue;
+    const uint32_t there = sm90::address_in(to, landing), barrier = sm90::address_in(to, landed);
+#pragma unroll
+    for (int group = 0; group < S::own_groups; ++group) {
+      const int j = group * S::split + to;
+      if (j >= S::token_groups || j >= groups) break;
+#pragma unroll
+      for (int block = 0; block < S::row_blocks; ++block)
+        sm90::send(there + landing_slot<S>(rank, to, group, block) * 16, barrier, &d[block][4 * j]);
+    }
   }
   sm90::barrier_wait(landed, 0);
 }
 
-// Eight sums of one token, added over the cluster in the order of ranks. `token` counts from the slice's
-// first.
+// The sums of this rank's tokens, added over the cluster in the order of ranks, as partial[token][weight
+// row].
 template <class S>
-__device__ __forceinline__ void gather(const float* partial, const float* landing, int token, int row,
-                                       int rank, float (&sum)[8]) {
+__device__ __forceinline__ void write_sums(float* partial, const float4* landing, int warpgroup,
+                                           int groups, int rank,
+                                           const float (&d)[S::row_blocks][S::tokens / 2]) {
+  const int thread = threadIdx.x % 128,
+            row = warpgroup * S::row_blocks * 64 + thread / 32 * 16 + thread % 32 / 4,
+            token = thread % 4 * 2;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) sum[i] = 0.f;
+  for (int own = 0; own < S::split; ++own) {
+    if (own != rank) continue;
 #pragma unroll
-  for (int from = 0; from < S::split; ++from) {
-    const float* slice = from == rank ? partial + rank * S::slice * S::partial_pitch
-                                      : landing + (from - (from > rank)) * S::slice * S::partial_pitch;
-    const float4* at = reinterpret_cast<const float4*>(slice + token * S::partial_pitch + row);
-    const float4 low = at[0], high = at[1];
-    sum[0] += low.x, sum[1] += low.y, sum[2] += low.z, sum[3] += low.w;
-    sum[4] += high.x, sum[5] += high.y, sum[6] += high.z, sum[7] += high.w;
+    for (int group = 0; group < S::own_groups; ++group) {
+      const int j = group * S::split + own;
+      if (j >= S::token_groups || j >= groups) break;
+#pragma unroll
+      for (int block = 0; block < S::row_blocks; ++block) {
+        float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll
+        for (int from = 0; from < S::split; ++from) {
+          const float* mine = &d[block][4 * j];
+          const float4 v = from == own ? make_float4(mine[0], mine[1], mine[2], mine[3])
+                                       : landing[landing_slot<S>(from, own, group, block)];
+          sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+        float* to = partial + (8 * group + token) * S::partial_pitch + row + 64 * block;
+        to[0] = sum.x, to[S::partial_pitch] = sum.y, to[8] = sum.z, to[S::partial_pitch + 8] = sum.w;
+      }
+    }
   }
 }
 
-// A block of the cluster has a slice of the tokens; its threads share the outputs, eight neighbouring columns
-// at a time.
+__device__ __forceinline__ void read_eight(const float* from, float (&v)[8]) {
+  const float4 low = reinterpret_cast<const float4*>(from)[0], high = reinterpret_cast<const float4*>(from)[1];
+  v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
+  v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
+}
+
+// The block's threads share the outputs of its tokens, eight neighbouring columns at a time.
 template <class S, Act act>
-__device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial,
-                                              const float* landing, int tile, int first_token, int rank) {
+__device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial, int tile,
+                                              int first_token, int groups, int rank) {
   using T = typename S::T;
   constexpr int chunks = S::outputs / 8;
   const EpilogueArguments& e = a.epilogue;
-  first_token += rank * S::slice;
-  const int tokens = min(min(S::slice, S::tokens - rank * S::slice), a.m - first_token);
-  for (int i = threadIdx.x; i < tokens * chunks; i += 128 * S::groups) {
-    const int token = i / chunks, output = i % chunks * 8, column = tile * S::outputs + output;
-    if (column >= a.n) continue;
+  for (int i = threadIdx.x; i < groups_of<S>(rank, groups) * 8 * chunks; i += S::sum_threads) {
+    const int own = i / chunks, output = i % chunks * 8, column = tile * S::outputs + output;
+    const int token = first_token + (own / 8 * S::split + rank) * 8 + own % 8;
+    if (column >= a.n || token >= a.m) continue;
     float gate[8], up[8];
-    gather<S>(partial, landing, token, output, rank, gate);
-    if constexpr (S::gated) gather<S>(partial, landing, token, output + S::outputs, rank, up);
+    read_eight(partial + own * S::partial_pitch + output, gate);
+    if constexpr (S::gated) read_eight(partial + own * S::partial_pitch + output + S::outputs, up);
     uint32_t packed[4];
 #pragma unroll
     for (int p = 0; p < 4; ++p) {
@@ -207,7 +225,7 @@ __device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const fl
                                      bias_pair<T>(e.gate_bias, column + 2 * p), up_bias, e.exact);
       packed[p] = sm90::pack(o.x, o.y, T{});
     }
-    *reinterpret_cast<uint4*>(static_cast<T*>(a.out) + (first_token + token) * a.out_stride + column) =
+    *reinterpret_cast<uint4*>(static_cast<T*>(a.out) + token * a.out_stride + column) =
         make_uint4(packed[0], packed[1], packed[2], packed[3]);
   }
 }
@@ -221,7 +239,10 @@ __global__ __launch_bounds__(S::threads,
   const uint32_t stages = sm90::shared_address(shared), landing = stages + S::stages * S::stage_bytes,
                  full = landing + S::landing_bytes, empty = full + 8 * S::stages,
                  landed = empty + 8 * S::stages;
-  if (threadIdx.x == 128 * S::groups)
+  const int unit = blockIdx.x / S::split, rank = blockIdx.x % S::split;  // a cluster's blocks are neighbours
+  const int tile = unit / arguments.token_tiles, token = unit % arguments.token_tiles * S::tokens;
+  const int groups = (min(S::tokens, arguments.m - token) + 7) / 8;  // of eight tokens
+  if (threadIdx.x == S::sum_threads)
     sm90::prefetch_map(&arguments.gate), sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.x);
   if (threadIdx.x == 0) {
     for (int s = 0; s < S::stages; ++s) {
@@ -230,36 +251,32 @@ __global__ __launch_bounds__(S::threads,
     }
     sm90::barrier_init(landed, 1);
     sm90::barrier_init_fence();
+    if constexpr (S::split > 1)
+      sm90::barrier_expect(
+          landed, (S::split - 1) * skinny::groups_of<S>(rank, groups) * S::row_blocks * S::sum_threads * 16);
   }
   __syncthreads();
   if constexpr (S::split > 1) sm90::cluster_arrive();
-  const int unit = blockIdx.x / S::split, rank = blockIdx.x % S::split;  // a cluster's blocks are neighbours
-  const int tile = unit / arguments.token_tiles, token = unit % arguments.token_tiles * S::tokens;
   const int first = rank * arguments.k_steps / S::split, last = (rank + 1) * arguments.k_steps / S::split;
   const int group = threadIdx.x / 128;
   if (group == S::groups) {
-    if (threadIdx.x == 128 * S::groups)
+    if (threadIdx.x == S::sum_threads)
       skinny::produce<S>(arguments, stages, full, empty, tile, token, first, last);
     __syncwarp();
-    if constexpr (S::split > 1) sm90::cluster_wait(), sm90::cluster_arrive();
+    if constexpr (S::split > 1) sm90::cluster_wait();
   } else {
     float d[S::row_blocks][S::tokens / 2];
     skinny::multiply<S>(stages, full, empty, last - first, group, d);
-    sm90::named_barrier(1, 128 * S::groups);  // the stages are free in every warpgroup
-    const float* partial = reinterpret_cast<const float*>(shared);
-    skinny::write_partial<S>(reinterpret_cast<float*>(shared), group, d);
-    if constexpr (S::split == 1) {
-      sm90::named_barrier(1, 128 * S::groups);
-    } else {
-      skinny::exchange<S>(stages, landing, landed, min(S::tokens, arguments.m - token), rank);
-      sm90::cluster_arrive();
-    }
-    const float* others = reinterpret_cast<const float*>(shared + S::stages * S::stage_bytes);
+    if constexpr (S::split > 1) skinny::exchange<S>(landing, landed, groups, rank, d);
+    sm90::named_barrier(1, S::sum_threads);  // the stages are free in every warpgroup
+    float* sums = reinterpret_cast<float*>(shared);
+    skinny::write_sums<S>(sums, reinterpret_cast<const float4*>(shared + S::stages * S::stage_bytes), group,
+                          groups, rank, d);
+    sm90::named_barrier(1, S::sum_threads);
     with_activation(arguments.epilogue.act, [&]<Act act>() {
-      skinny::write_outputs<S, act>(arguments, partial, others, tile, token, rank);
+      skinny::write_outputs<S, act>(arguments, sums, tile, token, groups, rank);
     });
   }
-  if constexpr (S::split > 1) sm90::cluster_wait();  // what this block sent has been read and has arrived
 }
 
 }  // namespace epilogue::cuda

@@ -53,17 +53,18 @@ __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-// This block's shared memory into that of block `rank`, whose `barrier` counts the bytes. Both addresses and
-// the size are multiples of 16.
-__device__ __forceinline__ void send_to(uint32_t to, uint32_t barrier, uint32_t rank, uint32_t from,
-                                        uint32_t bytes) {
+// The address in block `rank` of what lies at `address` here.
+__device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+// 16 bytes from registers into another block's shared memory, whose `barrier` counts them.
+__device__ __forceinline__ void send(uint32_t to, uint32_t barrier, const float* v) {
   asm volatile(
-      "{\n.reg .b32 remote_to, remote_barrier;\n"
-      "mapa.shared::cluster.u32 remote_to, %0, %2;\n"
-      "mapa.shared::cluster.u32 remote_barrier, %1, %2;\n"
-      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [remote_to], [%3], %4, "
-      "[remote_barrier];\n}" ::"r"(to),
-      "r"(barrier), "r"(rank), "r"(from), "r"(bytes)
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+          to),
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
       : "memory");
 }
 
