@@ -141,8 +141,8 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   const void* up = S::gated ? p.up : p.gate;
   const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
   if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::tokens, S::depth), &a.x) ||
-      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::rows / 2, S::depth), &a.gate) ||
-      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::rows / 2, S::depth), &a.up))
+      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::outputs, S::depth), &a.gate) ||
+      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::outputs, S::depth), &a.up))
     return cudaErrorInvalidValue;
   a.epilogue = epilogue_arguments(p);
   a.out = p.out, a.out_stride = p.out_stride;

@@ -33,8 +33,9 @@ struct SkinnyShape {
   using T = Element;
   static constexpr bool gated = is_gated;
   static constexpr int rows = weight_rows, tokens = token_columns, split = split_of_k;
-  static constexpr int groups = rows > 128 || (rows == 128 && tokens > 64) ? 2 : 1,
-                       row_blocks = rows / 64 / groups;  // warpgroups, wgmmas of each
+  // wgmmas of a warpgroup for 16 of K, and warpgroups
+  static constexpr int row_blocks = rows == 256 || (rows == 128 && tokens <= 64) ? 2 : 1,
+                       groups = rows / 64 / row_blocks;
   static constexpr int outputs = gated ? rows / 2 : rows;
   static constexpr int depth = 64;  // of K per stage: rows of 128 bytes
   static constexpr int weight_bytes = rows * 128, stage_bytes = weight_bytes + tokens * 128;
@@ -50,7 +51,8 @@ struct SkinnyShape {
   static constexpr int most_stages = (shared_limit - slack - landing_bytes) / stage_bytes;
   static constexpr int stages = most_stages < 16 ? most_stages : 16;
   static constexpr int shared_bytes = slack + stages * stage_bytes + landing_bytes;
-  static constexpr int threads = sum_threads + 32, per_sm = blocks_per_sm;
+  static constexpr int loaders = split == 1 ? 4 : 2;  // a split K has few stages, most of them free at once
+  static constexpr int threads = sum_threads + 32 * loaders, per_sm = blocks_per_sm;
   static_assert(stages >= 2 && own_groups * 8 * partial_pitch * 4 <= stages * stage_bytes);
 };
 
@@ -59,36 +61,41 @@ namespace skinny {
 template <class S>
 __device__ __forceinline__ void load_weights(const SkinnyArguments& a, uint32_t to, uint32_t barrier,
                                              int tile, int step) {
-  constexpr int half = S::rows / 2;
   const int row = tile * S::outputs, k = step * S::depth;
   const sm90::Keep keep = a.token_tiles == 1 ? sm90::Keep::first_out : sm90::Keep::normal;
   sm90::load_box(to, &a.gate, k, row, barrier, keep);
-  sm90::load_box(to + half * 128, &a.up, k, row + (S::gated ? 0 : half), barrier, keep);
+  if constexpr (S::gated) sm90::load_box(to + S::outputs * 128, &a.up, k, row, barrier, keep);
 }
 
+// Run by one thread of each loading warp, which has every S::loaders-th stage: to wait for a stage and ask for
+// its boxes takes a thread 250 cycles, twice as long as the products of 64 rows and 64 tokens.
 template <class S>
 __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stages, uint32_t full,
-                                        uint32_t empty, int tile, int token, int first, int last) {
+                                        uint32_t empty, int loader, int tile, int token, int first,
+                                        int last) {
   const int early = a.weights_settled ? min(last - first, S::stages) : 0;
-  for (int i = 0; i < early; ++i) {
+  for (int i = loader; i < early; i += S::loaders) {
     sm90::barrier_expect(full + 8 * i, S::stage_bytes);
     load_weights<S>(a, stages + i * S::stage_bytes, full + 8 * i, tile, first + i);
   }
   sm90::wait_for_previous_kernel();
-  sm90::let_next_kernel_start();
+  if (loader == 0) sm90::let_next_kernel_start();
   int stage = 0;
   uint32_t phase = 1;
   for (int step = first; step < last; ++step) {
-    const uint32_t to = stages + stage * S::stage_bytes, barrier = full + 8 * stage;
-    if (step - first >= early) {
-      sm90::barrier_wait(empty + 8 * stage, phase);
-      sm90::barrier_expect(barrier, S::stage_bytes);
-      load_weights<S>(a, to, barrier, tile, step);
+    if (stage % S::loaders == loader) {
+      const uint32_t to = stages + stage * S::stage_bytes, barrier = full + 8 * stage;
+      if (step - first >= early) {
+        sm90::barrier_wait(empty + 8 * stage, phase);
+        sm90::barrier_expect(barrier, S::stage_bytes);
+        load_weights<S>(a, to, barrier, tile, step);
+      }
+      sm90::load_box(to + S::weight_bytes, &a.x, step * S::depth, token, barrier, sm90::Keep::last_out);
     }
-    sm90::load_box(to + S::weight_bytes, &a.x, step * S::depth, token, barrier, sm90::Keep::last_out);
     if (++stage == S::stages) stage = 0, phase ^= 1;
   }
-  a.next.fetch();
+  // After the last load of the block: a fetch holds up what is asked for behind it.
+  if ((last - first - 1) % S::stages % S::loaders == loader) a.next.fetch();
 }
 
 template <class S>
@@ -260,8 +267,8 @@ __global__ __launch_bounds__(S::threads,
   const int first = rank * arguments.k_steps / S::split, last = (rank + 1) * arguments.k_steps / S::split;
   const int group = threadIdx.x / 128;
   if (group == S::groups) {
-    if (threadIdx.x == S::sum_threads)
-      skinny::produce<S>(arguments, stages, full, empty, tile, token, first, last);
+    if (threadIdx.x % 32 == 0)
+      skinny::produce<S>(arguments, stages, full, empty, threadIdx.x % 128 / 32, tile, token, first, last);
     __syncwarp();
     if constexpr (S::split > 1) sm90::cluster_wait();
   } else {

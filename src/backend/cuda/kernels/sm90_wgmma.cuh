@@ -49,6 +49,7 @@ struct Wgmma;
   EP_P16       \
   ", "         \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define EP_P40 EP_P32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define EP_P48 EP_P32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define EP_P52 EP_P48 ", %48, %49, %50, %51"
 #define EP_P64                                                                                 \
@@ -92,6 +93,7 @@ struct Wgmma;
   EP_WGMMA(TYPE, NAME, 16, 8, 8, 9, 10, EP_P8, EP_R8(0))                                    \
   EP_WGMMA(TYPE, NAME, 32, 16, 16, 17, 18, EP_P16, EP_R16(0))                               \
   EP_WGMMA(TYPE, NAME, 64, 32, 32, 33, 34, EP_P32, EP_R32(0))                               \
+  EP_WGMMA(TYPE, NAME, 80, 40, 40, 41, 42, EP_P40, EP_R32(0), EP_R8(32))                    \
   EP_WGMMA(TYPE, NAME, 96, 48, 48, 49, 50, EP_P48, EP_R32(0), EP_R16(32))                   \
   EP_WGMMA(TYPE, NAME, 104, 52, 52, 53, 54, EP_P52, EP_R32(0), EP_R16(32), EP_R4(48))       \
   EP_WGMMA(TYPE, NAME, 128, 64, 64, 65, 66, EP_P64, EP_R64(0))                              \
@@ -112,6 +114,7 @@ EP_WGMMA_WIDTHS(__half, "f16")
 #undef EP_P8
 #undef EP_P16
 #undef EP_P32
+#undef EP_P40
 #undef EP_P48
 #undef EP_P52
 #undef EP_P64
