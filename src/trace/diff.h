@@ -50,7 +50,7 @@ struct DiffTotals {
   std::string file;
   size_t steps = 0;
   bool has_device = false;
-  Spread wall_ns, device_ns, kernels;  // per step; device: busy time, of CPU kernels where there is no device
+  Spread wall_ns, device_ns, kernels;  // per step; device: Step::device_busy_ns
   std::optional<int64_t> memory_peak;  // allocated, of the device that held most
   std::vector<Problem> problems;
   bool damaged = false;

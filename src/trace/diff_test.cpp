@@ -87,7 +87,7 @@ TEST(Diff, CompileMakesOneKernelOfGeluAndMul) {
   const Diff diff = diff_traces(real("mlp_eager"), real("mlp_compile"));
   EXPECT_THAT(diff_sentence(diff),
               StartsWith("B runs 4 kernels per step instead of 5: gelu and mul became one "
-                         "(triton_poi_fused__unsafe_view_gelu_mul_0); the step's device busy "));
+                         "(triton_poi_fused__unsafe_view_gelu_mul_0); the step's device time is "));
   ASSERT_EQ(diff.fusions.size(), 1u);
   EXPECT_THAT(diff.fusions[0].from, ElementsAre("gelu", "mul"));
   EXPECT_THAT(diff.gone, IsEmpty());

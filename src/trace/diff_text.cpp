@@ -95,7 +95,7 @@ std::string totals_text(const Diff& diff) {
   const DiffTotals &a = diff.a, &b = diff.b;
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
-    table.add_row({a.has_device && b.has_device ? "device busy" : "in kernels", time_text(a.device_ns.median),
+    table.add_row({a.has_device && b.has_device ? "device time" : "in kernels", time_text(a.device_ns.median),
                    time_text(b.device_ns.median), table_change(a.device_ns, b.device_ns)});
     table.add_row({"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median),
                    table_change(a.wall_ns, b.wall_ns)});
@@ -173,7 +173,7 @@ std::string diff_sentence(const Diff& diff) {
            fmt::format("; the step's wall time is {}.", time_change(diff.a.wall_ns, diff.b.wall_ns));
   return kernel_counts(diff) + kernel_changes(diff) +
          fmt::format("; the step's {} time is {}, its wall time {}.",
-                     diff.a.has_device || diff.b.has_device ? "device busy" : "CPU kernel",
+                     diff.a.has_device || diff.b.has_device ? "device" : "CPU kernel",
                      time_change(diff.a.device_ns, diff.b.device_ns),
                      time_change(diff.a.wall_ns, diff.b.wall_ns));
 }

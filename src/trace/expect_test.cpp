@@ -98,6 +98,11 @@ TEST(Expect, SaysWhatItFound) {
   EXPECT_EQ(check("op = 'linear'\nkernels_per_call = 2", real("mlp_eager")).found, "1 in 9 calls");
 }
 
+// 36.225 of 167.325 us, though what that step launched took longer than the step.
+TEST(Expect, IdleIsOfTheStepsOwnTime) {
+  EXPECT_EQ(check("device_idle_share = {max = 0.1}", real("mlp_eager")).found, "0.2165");
+}
+
 TEST(Expect, WhatCannotBeDecidedFails) {
   const Trace eager = real("mlp_eager");
   for (const char* rule : {"memory_peak_bytes = {max = 1e18}", "op = 'softmax'\nkernels_per_call = {max = 9}",

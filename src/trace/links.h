@@ -16,6 +16,8 @@ inline bool is_device_work(EventKind kind) {
 inline bool is_runtime_call(EventKind kind) {
   return kind == EventKind::cuda_runtime || kind == EventKind::cuda_driver;
 }
+// Has an extent of its own: not an instant, not the profiler's window.
+inline bool is_slice(EventKind kind) { return kind != EventKind::memory && kind != EventKind::span; }
 inline bool is_host_slice(EventKind kind) {
   return kind == EventKind::cpu_op || kind == EventKind::user_annotation || is_runtime_call(kind);
 }

@@ -70,7 +70,7 @@ class Proposal {
   }
 
   void add_device() {
-    add_time("a step's device busy time, median", "device_time_us",
+    add_time("device time of what a step launched, median", "device_time_us",
              median_of(seen_.steps, &Step::device_busy_ns), kTimeRoom);
     const double idle = seen_.idle_share();
     add(fmt::format("{:.4f}; a tenth of the step above", idle), "the device is kept busy",

@@ -22,7 +22,6 @@ namespace {
 
 constexpr auto kLastKind = EventKind::other;
 
-bool is_slice(EventKind kind) { return kind != EventKind::memory && kind != EventKind::span; }
 bool is_kernel(EventKind kind) { return kind == EventKind::kernel || kind == EventKind::cpu_kernel; }
 
 // "traces/mlp_eager.json.gz": "mlp_eager".
@@ -46,15 +45,6 @@ std::string device_title(const Trace& trace) {
     if (device.id == runs_on->process && !device.name.empty()) return device.name;
   }
   return gpu_name(runs_on->process);
-}
-
-// Where the trace's time begins on the page.
-int64_t origin_ns(const Trace& trace) {
-  for (const Event& event : trace.events) {
-    if (is_step(trace, event)) return event.start_ns;
-  }
-  const auto first = std::ranges::find_if(trace.events, [](const Event& e) { return is_slice(e.kind); });
-  return first == trace.events.end() ? 0 : first->start_ns;
 }
 
 class DataWriter {
@@ -125,7 +115,7 @@ std::string DataWriter::columns(const Trace& trace) {
     if (json.back() == ',') json.pop_back();
     json += ']';
   };
-  int64_t previous = origin_ns(trace);
+  int64_t previous = origin_of(trace).ns;
   column("start",
          [&](const Event& event) { return event.start_ns - std::exchange(previous, event.start_ns); });
   column("duration", [](const Event& event) { return event.duration_ns; });
@@ -163,7 +153,7 @@ std::string DataWriter::memory(const Trace& trace) {
     std::vector<int64_t> time, allocated, reserved;
   };
   std::map<std::string, Series> devices;
-  const int64_t origin = origin_ns(trace);
+  const int64_t origin = origin_of(trace).ns;
   for (const Event& event : trace.events) {
     if (event.kind != EventKind::memory || event.detail == kNoDetail) continue;
     const Memory& memory = trace.memories[event.detail];

@@ -18,7 +18,7 @@ struct Bound {
 enum class RuleKind : uint8_t {
   kernels_per_step,   // of each step
   step_time_us,       // median wall time
-  device_time_us,     // median device busy time
+  device_time_us,     // of what a step launched, median over the steps
   device_idle_share,  // median over the steps
   longest_gap_us,     // a stream without work, inside a step
   memory_peak_bytes,  // allocated

@@ -1,16 +1,18 @@
 #include "trace/steps.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "trace/links.h"
+#include "trace/names.h"
 #include "trace/spread.h"
 
 namespace epilogue::trace {
 namespace {
 
-constexpr double kBusyShare = 0.8, kSyncShare = 0.3, kOpsShare = 0.5;
+constexpr double kPauseShare = 0.05, kIdleShare = 0.2, kSyncShare = 0.3, kOpsShare = 0.5;
 
 double share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -26,21 +28,59 @@ struct Union {
   }
 };
 
+// The union itself, to be asked for its part of any stretch.
+class Intervals {
+ public:
+  // In the order of their starts.
+  void add(int64_t from, int64_t to) {
+    if (!spans_.empty() && from <= spans_.back().to) {
+      spans_.back().to = std::max(spans_.back().to, to);
+      return;
+    }
+    const int64_t before = spans_.empty() ? 0 : spans_.back().before + spans_.back().to - spans_.back().from;
+    spans_.push_back({from, to, before});
+  }
+  int64_t within(int64_t from, int64_t to) const { return until(to) - until(from); }
+
+ private:
+  struct Span {
+    int64_t from, to, before;  // before: the length of all spans before it
+  };
+  int64_t until(int64_t ns) const {
+    const auto after = std::upper_bound(spans_.begin(), spans_.end(), ns,
+                                        [](int64_t t, const Span& span) { return t < span.from; });
+    if (after == spans_.begin()) return 0;
+    const Span& last = *(after - 1);
+    return last.before + std::min(ns, last.to) - last.from;
+  }
+  std::vector<Span> spans_;
+};
+
+// Never without work but for the pauses between kernels; or with work most of the time, while the host waited
+// for it longer than it for the host. What it is behind by at the step's end the host will have to wait.
+bool is_device_bound(const Step& step) {
+  if (step.wall_ns <= 0) return false;
+  const double idle = share(step.device_idle_ns, step.wall_ns);
+  const int64_t behind_ns = std::max<int64_t>(0, step.device_busy_ns - step.wall_ns);
+  return idle <= kPauseShare || (idle <= kIdleShare && step.sync_ns + behind_ns >= step.device_idle_ns);
+}
+
 struct Measured {
   uint32_t track = 0;
-  Union device, host, sync;
+  std::vector<Union> launched;  // by device
+  Union host, sync;
   bool untied = false;  // device work that no launch explains, or a launched graph whose work is missing
 };
 
 class StepFinder {
  public:
   StepFinder(const Trace& trace, const std::vector<uint32_t>& launches) : trace_(trace), launches_(launches) {
+    number_devices();
     for (const Event& event : trace.events) {
-      has_device_ |= is_device_work(event.kind);
       if (!is_step(trace, event)) continue;
       steps_.push_back(
           {.name = std::string(trace.name(event)), .start_ns = event.start_ns, .wall_ns = event.duration_ns});
-      measured_.push_back({.track = event.track});
+      measured_.push_back({.track = event.track, .launched = std::vector<Union>(ran_.size())});
     }
     is_sync_.resize(trace.strings.size());
     is_graph_launch_.resize(trace.strings.size());
@@ -58,8 +98,7 @@ class StepFinder {
     for (size_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (size_t s = 0; s < steps_.size(); ++s) {
       Step& step = steps_[s];
-      step.device_busy_ns = measured_[s].device.total;
-      step.device_idle_ns = std::max<int64_t>(0, step.wall_ns - step.device_busy_ns);
+      choose_device(step, measured_[s]);
       step.host_ops_ns = measured_[s].host.total - measured_[s].sync.total;
       step.sync_ns = measured_[s].sync.total;
       step.regime = decide(step, measured_[s]);
@@ -68,20 +107,51 @@ class StepFinder {
   }
 
  private:
+  // Devices in the order of their numbers; without any, the CPU's kernels take the place of the first.
+  void number_devices() {
+    std::map<int64_t, size_t> places;
+    for (const Event& event : trace_.events)
+      if (is_device_work(event.kind)) places[trace_.tracks[event.track].process] = 0;
+    for (auto& [device, place] : places) {
+      place = devices_.size();
+      devices_.push_back(device);
+    }
+    has_device_ = !devices_.empty();
+    ran_.resize(std::max<size_t>(1, devices_.size()));
+    device_of_track_.resize(trace_.tracks.size());
+    for (size_t track = 0; track < trace_.tracks.size(); ++track)
+      if (const auto at = places.find(trace_.tracks[track].process); at != places.end())
+        device_of_track_[track] = at->second;
+  }
+
+  void choose_device(Step& step, const Measured& measured) const {
+    const auto ran = [&](size_t d) { return ran_[d].within(step.start_ns, step.start_ns + step.wall_ns); };
+    const auto worked = [&](size_t d) { return std::pair(measured.launched[d].total, ran(d)); };
+    size_t busiest = 0;
+    for (size_t d = 1; d < ran_.size(); ++d)
+      if (worked(d) > worked(busiest)) busiest = d;
+    step.device_busy_ns = measured.launched[busiest].total;
+    step.device_idle_ns = step.wall_ns - ran(busiest);
+    step.device = has_device_ ? devices_[busiest] : 0;
+    step.devices = static_cast<int64_t>(devices_.size());
+  }
+
   void add(size_t i) {
     const Event& event = trace_.events[i];
+    if (event.kind == EventKind::cpu_kernel ? !has_device_ : is_device_work(event.kind))
+      ran_[device_of_track_[event.track]].add(event.start_ns, event.end_ns());
     if (is_device_work(event.kind)) {
       const bool tied = launches_[i] != kNoEvent;
       Measured* at = step_at(tied ? trace_.events[launches_[i]].start_ns : event.start_ns);
       if (!at) return;
       at->untied |= !tied;
       if (!tied) return;
-      at->device.add(event.start_ns, event.end_ns());
+      at->launched[device_of_track_[event.track]].add(event.start_ns, event.end_ns());
       if (event.kind == EventKind::kernel) ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
     } else if (event.kind == EventKind::cpu_kernel) {
       Measured* at = has_device_ ? nullptr : step_at(event.start_ns);
       if (!at) return;
-      at->device.add(event.start_ns, event.end_ns());
+      at->launched[0].add(event.start_ns, event.end_ns());
       ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
     } else if (event.kind == EventKind::cpu_op || is_runtime_call(event.kind)) {
       Measured* at = step_at(event.start_ns);
@@ -101,7 +171,7 @@ class StepFinder {
     if (measured.untied) return Regime::incomplete;
     if (!has_device_ && trace_.damaged && !trace_.devices.empty()) return Regime::incomplete;
     if (!has_device_) return Regime::cpu;
-    if (share(step.device_busy_ns, step.wall_ns) >= kBusyShare) return Regime::device_bound;
+    if (is_device_bound(step)) return Regime::device_bound;
     if (share(step.sync_ns, step.wall_ns) >= kSyncShare) return Regime::waiting_on_sync;
     return share(step.host_ops_ns, step.wall_ns) >= kOpsShare ? Regime::launch_bound : Regime::host_bound;
   }
@@ -110,6 +180,9 @@ class StepFinder {
   const std::vector<uint32_t>& launches_;
   std::vector<Step> steps_;
   std::vector<Measured> measured_;                  // by step
+  std::vector<int64_t> devices_;                    // the numbers of those that work
+  std::vector<size_t> device_of_track_;             // into devices_
+  std::vector<Intervals> ran_;                      // by device: everything, in steps or not
   std::vector<uint8_t> is_sync_, is_graph_launch_;  // by name
   std::vector<uint8_t> started_;                    // by event: it launched device work
   StepSearch search_{steps_};
@@ -153,13 +226,30 @@ const char* regime_name(Regime regime) {
   return "";
 }
 
+Regime regime_of(const std::vector<Step>& steps) {
+  std::map<Regime, int64_t> counts;
+  for (const Step& step : steps) ++counts[step.regime];
+  Regime most = steps.back().regime;
+  for (size_t s = steps.size(); s-- > 0;)
+    if (counts[steps[s].regime] > counts[most]) most = steps[s].regime;
+  return most;
+}
+
 std::string Step::reason() const {
   const auto percent = [&](int64_t part) { return 100 * share(part, wall_ns); };
-  if (regime == Regime::cpu) return fmt::format("kernels run {:.0f}% of the step", percent(device_busy_ns));
+  const int64_t ran_ns = wall_ns - device_idle_ns;
+  if (regime == Regime::cpu) return fmt::format("kernels run {:.0f}% of the step", percent(ran_ns));
   return fmt::format(
-      "device busy {:.0f}%, host {:.0f}% in ops and launches, {:.0f}% waiting{}", percent(device_busy_ns),
-      percent(host_ops_ns), percent(sync_ns),
+      "{} busy {:.0f}% of the step, host {:.0f}% in ops and launches, {:.0f}% waiting{}",
+      devices > 1 ? gpu_name(device) : "device", percent(ran_ns), percent(host_ops_ns), percent(sync_ns),
       regime == Regime::incomplete ? "; some device work is missing or cannot be tied to its launch" : "");
+}
+
+Origin origin_of(const Trace& trace) {
+  for (const Event& event : trace.events)
+    if (is_step(trace, event)) return {event.start_ns, true};
+  const auto first = std::ranges::find_if(trace.events, [](const Event& e) { return is_slice(e.kind); });
+  return {first == trace.events.end() ? 0 : first->start_ns, false};
 }
 
 std::vector<Step> find_steps(const Trace& trace, const std::vector<uint32_t>& launches) {

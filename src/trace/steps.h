@@ -10,9 +10,9 @@
 namespace epilogue::trace {
 
 enum class Regime : uint8_t {
-  launch_bound,     // the host works on ops and launches, the device waits for it
-  device_bound,     // the device is busy all along
-  waiting_on_sync,  // the host waits for the device, the device is not busy
+  launch_bound,  // the host works on ops and launches, the device waits for it
+  device_bound,  // the device has work nearly all along, or the host waits for it longer than it for the host
+  waiting_on_sync,  // the host waits for the device, the device is idle at times
   host_bound,       // the host does something else than ops
   cpu,              // the trace has no device
   incomplete,       // device work without its launch, or a graph's launch without its work
@@ -22,11 +22,13 @@ const char* regime_name(Regime regime);  // "launch-bound"
 struct Step {
   std::string name;  // "ProfilerStep#2"
   int64_t start_ns = 0, wall_ns = 0;
-  // Device work is the step's when its launching call is, wherever it runs in time. Without a device: the CPU
-  // kernels. Busy is the union over the streams; idle is the wall time less that, 0 when the device lags
-  // behind.
-  int64_t kernels = 0;
+  int64_t kernels = 0;  // that the step launched, on all devices; without a device: CPU kernels
+  // Of one device, that which worked longest for the step; without a device of the CPU kernels. Both are over
+  // all its streams. Busy: with what the step launched, wherever that runs in time, so that it may exceed the
+  // wall time. Idle: the part of the wall time in which nothing ran, whoever launched it.
   int64_t device_busy_ns = 0, device_idle_ns = 0;
+  int64_t device = 0;       // its number
+  int64_t devices = 0;      // that work in the trace
   int64_t host_ops_ns = 0;  // of the step's thread: inside ops and runtime calls other than waits
   int64_t sync_ns = 0;      // of the step's thread: inside *Synchronize
   Regime regime = Regime::host_bound;
@@ -56,6 +58,16 @@ class StepSearch {
 
 // The median over the steps; 0 without steps.
 int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member);
+
+// What bounded most of the steps; of equally many the latest. Not to be asked without steps.
+Regime regime_of(const std::vector<Step>& steps);
+
+// Where the trace's time begins for a reader: its first step, or its first slice where there are none.
+struct Origin {
+  int64_t ns = 0;
+  bool is_step = false;
+};
+Origin origin_of(const Trace& trace);
 
 // In time order. `launches` is launching_calls(trace).
 std::vector<Step> find_steps(const Trace& trace, const std::vector<uint32_t>& launches);

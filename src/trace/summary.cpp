@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "trace/kernel_name.h"
@@ -98,6 +99,16 @@ std::vector<DeviceMemory> memory_stats(const Trace& trace) {
   return devices;
 }
 
+std::vector<std::string> device_names(const Trace& trace) {
+  std::set<int64_t> working;
+  for (const Event& event : trace.events)
+    if (is_device_work(event.kind)) working.insert(trace.tracks[event.track].process);
+  std::vector<std::string> names;
+  for (const DeviceProperties& device : trace.devices)
+    if (working.empty() || working.contains(device.id)) names.push_back(device.name);
+  return names;
+}
+
 LaunchStats launch_stats(const Trace& trace, const std::vector<uint32_t>& launches) {
   std::vector<int64_t> called, started, latencies;
   for (size_t i = 0; i < launches.size(); ++i) {
@@ -142,7 +153,7 @@ Summary summarise(const Trace& trace) {
                   .launch = launch_stats(trace, launches),
                   .problems = trace.problems,
                   .damaged = trace.damaged};
-  for (const DeviceProperties& device : trace.devices) summary.devices.push_back(device.name);
+  summary.devices = device_names(trace);
   summary.ops = ops.get();
   return summary;
 }

@@ -46,7 +46,7 @@ struct LaunchStats {
 struct Summary {
   std::string file;
   int64_t events = 0;
-  std::vector<std::string> devices;
+  std::vector<std::string> devices;  // names of those that work, of all that are listed where none does
   std::vector<Step> steps;
   KeyAverages ops;
   std::vector<KernelStats> kernels;  // longest total first

@@ -9,10 +9,10 @@ namespace {
 std::string step_json(const Step& step) {
   return fmt::format(
       R"({{"name":{},"wall_us":{},"device_busy_us":{},"device_idle_us":{},"kernels":{},"regime":"{}",)"
-      R"("host_ops_us":{},"sync_us":{}}})",
+      R"("host_ops_us":{},"sync_us":{},"device":{}}})",
       json_quote(step.name), us_json(step.wall_ns), us_json(step.device_busy_ns),
       us_json(step.device_idle_ns), step.kernels, regime_name(step.regime), us_json(step.host_ops_ns),
-      us_json(step.sync_ns));
+      us_json(step.sync_ns), step.devices > 0 ? std::to_string(step.device) : "null");
 }
 
 std::string kernel_json(const KernelStats& kernel) {
@@ -59,10 +59,13 @@ std::string launch_json(const LaunchStats& launch) {
 
 std::string one_json(const Summary& summary) {
   return fmt::format(
-      "{{\"file\":{},\n\"steps\":{},\n\"ops\":{},\n\"kernels\":{},\n\"copies\":{},\n\"memory\":{},"
+      "{{\"file\":{},\n\"regime\":{},\n\"steps\":{},\n\"ops\":{},\n\"kernels\":{},\n\"copies\":{},"
+      "\n\"memory\":{},"
       "\n\"launch\":{},\n"
       "\"problems\":{}}}",
-      json_quote(summary.file), json_array(summary.steps, step_json), json_array(summary.ops.rows, op_json),
+      json_quote(summary.file),
+      summary.steps.empty() ? "null" : json_quote(regime_name(regime_of(summary.steps))),
+      json_array(summary.steps, step_json), json_array(summary.ops.rows, op_json),
       json_array(summary.kernels, kernel_json), json_array(summary.copies, copy_json),
       memory_json(summary.memory), launch_json(summary.launch), problems_json(summary.problems));
 }

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ std::string steps_text(const Summary& summary, int rows) {
   std::string text = limited_table("Steps",
                                    TextTable({{"Step", false},
                                               {"Wall"},
-                                              {on_cpu ? "In kernels" : "Device busy"},
+                                              {on_cpu ? "In kernels" : "Device time"},
                                               {on_cpu ? "Outside" : "Device idle"},
                                               {"Kernels"},
                                               {"Regime", false},
@@ -37,15 +37,18 @@ std::string steps_text(const Summary& summary, int rows) {
                                              regime_name(step.regime),
                                              step.reason()};
                                    });
+  text += fmt::format(
+      "Median of {}: wall {}, {} {}, {}\n", counted(static_cast<int64_t>(summary.steps.size()), "step"),
+      time_text(median_of(summary.steps, &Step::wall_ns)), on_cpu ? "in kernels" : "device time",
+      time_text(median_of(summary.steps, &Step::device_busy_ns)),
+      counted(median_of(summary.steps, &Step::kernels), "kernel"));
+  if (on_cpu) return text;
   text +=
-      fmt::format("Median of {} steps: wall {}, {} {}, {}\n", summary.steps.size(),
-                  time_text(median_of(summary.steps, &Step::wall_ns)), on_cpu ? "in kernels" : "device busy",
-                  time_text(median_of(summary.steps, &Step::device_busy_ns)),
-                  counted(median_of(summary.steps, &Step::kernels), "kernel"));
-  const auto runs_on = [](const Step& step) { return step.device_busy_ns > step.wall_ns; };
-  if (std::ranges::any_of(summary.steps, runs_on))
-    text +=
-        "Busy for more than 100%: the device still ran what a step had launched when that step was over.\n";
+      "Device time: how long the device ran what the step launched, also after the step's end. Device idle: "
+      "how long of the step it ran nothing.\n";
+  if (summary.steps.front().devices > 1)
+    text += fmt::format("Of {} the one that worked longest for the step.\n",
+                        counted(summary.steps.front().devices, "device"));
   return text;
 }
 
@@ -117,12 +120,22 @@ std::string problems_text(const Summary& summary) {
   return text;
 }
 
+// "NVIDIA H200", "2x NVIDIA H200"; different ones after each other.
+std::string devices_text(const std::vector<std::string>& devices) {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& name : devices) ++counts[name];
+  std::vector<std::string> texts;
+  for (const auto& [name, count] : counts)
+    texts.push_back(count == 1 ? name : fmt::format("{}x {}", count, name));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string one_text(const Summary& summary, const SummaryText& options) {
   if (summary.events == 0 && summary.problems.empty())
     return fmt::format("{}: the trace holds no events.\n", summary.file);
-  std::string text =
-      fmt::format("{}: {} events, {} steps", summary.file, summary.events, summary.steps.size());
-  if (!summary.devices.empty()) text += fmt::format(", {}", summary.devices.front());
+  std::string text = fmt::format("{}: {}, {}", summary.file, counted(summary.events, "event"),
+                                 counted(static_cast<int64_t>(summary.steps.size()), "step"));
+  if (!summary.devices.empty()) text += fmt::format(", {}", devices_text(summary.devices));
   if (summary.damaged) text += ", DAMAGED: what follows is of what is left, see Problems";
   text += fmt::format("\n{}", steps_text(summary, options.rows));
   const std::string by_time = summary.ops.has_device ? "device_time_total" : "self_cpu_time_total";
@@ -141,12 +154,6 @@ std::string one_text(const Summary& summary, const SummaryText& options) {
   return text + problems_text(summary);
 }
 
-std::string regimes(const std::vector<Step>& steps) {
-  std::set<std::string> names;
-  for (const Step& step : steps) names.insert(regime_name(step.regime));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 std::vector<TextTable::Column> file_columns(const char* first, const std::vector<Summary>& summaries) {
   std::vector<TextTable::Column> columns{{first, false}};
   for (const Summary& summary : summaries)
@@ -163,12 +170,12 @@ std::string totals_side_by_side(const std::vector<Summary>& summaries) {
   };
   add("wall", [](const Summary& s) { return time_text(median_of(s.steps, &Step::wall_ns)); });
   const bool on_cpu = std::ranges::all_of(summaries, runs_on_cpu);
-  add(on_cpu ? "in kernels" : "device busy",
+  add(on_cpu ? "in kernels" : "device time",
       [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_busy_ns)); });
   add(on_cpu ? "outside" : "device idle",
       [](const Summary& s) { return time_text(median_of(s.steps, &Step::device_idle_ns)); });
   add("kernels", [](const Summary& s) { return number(median_of(s.steps, &Step::kernels)); });
-  add("regime", [](const Summary& s) { return regimes(s.steps); });
+  add("regime", [](const Summary& s) { return s.steps.empty() ? "-" : regime_name(regime_of(s.steps)); });
   add("steps", [](const Summary& s) { return number(static_cast<int64_t>(s.steps.size())); });
   add("launch latency", [](const Summary& s) { return time_text(s.launch.median_latency_ns); });
   add("problems", [](const Summary& s) { return number(static_cast<int64_t>(s.problems.size())); });

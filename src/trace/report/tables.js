@@ -5,12 +5,13 @@ const MAX_ROWS = 1000;
 const us = value => fixed(value, 2);
 // Launch sizes without their trailing ones: [2, 66, 1] reads 2 × 66.
 const triple = ([x, y, z]) => (z > 1 ? [x, y, z] : y > 1 ? [x, y] : [x]).map(size => fixed(size)).join(" × ");
+const DEVICE_TIME = "How long the device ran what the step launched, also after the step's end", DEVICE_IDLE = "How long of the step the device ran nothing";
 const TABLES = {
   steps: {title: "Steps", sort: null, columns: [
     {key: "name", title: "Step", text: true},
     {key: "wall_us", title: "Wall µs", show: us, bar: true},
-    {key: "device_busy_us", title: "Device busy µs", show: us, optional: true},
-    {key: "device_idle_us", title: "Device idle µs", show: us, optional: true},
+    {key: "device_busy_us", title: "Device time µs", hint: DEVICE_TIME, show: us, optional: true},
+    {key: "device_idle_us", title: "Device idle µs", hint: DEVICE_IDLE, show: us, optional: true},
     {key: "kernels", title: "Kernels", show: fixed},
     {key: "regime", title: "Regime", text: true},
   ]},
@@ -124,7 +125,7 @@ class Tables {
     const {key, down} = this.order();
     const head = columns.map(column => {
       const sorted = column.key === key ? (down ? "descending" : "ascending") : "none";
-      const th = make("th", {scope: "col", className: column.text ? "text" : "", "aria-sort": sorted},
+      const th = make("th", {scope: "col", className: column.text ? "text" : "", title: column.hint ?? "", "aria-sort": sorted},
                       make("button", {onclick: () => this.sortBy(column), "aria-label": column.letter ? "Trace" : column.title}, column.title || "Trace"));
       th.dataset.key = column.key;
       return th;
@@ -160,7 +161,7 @@ function showStrip(model, tables) {
     const steps = trace.summary.steps, of = key => median(steps.map(step => step[key]));
     const base = index ? median(model.traces[0].summary.steps.map(step => step.wall_us)) : NaN;
     return {trace, steps: steps.length, wall: of("wall_us"), kernels: of("kernels"), busy: trace.hasDevice ? of("device_busy_us") : NaN, idle: trace.hasDevice ? of("device_idle_us") : NaN,
-            regime: steps.length ? steps[steps.length - 1].regime ?? "" : "", change: (of("wall_us") - base) / base};
+            regime: trace.summary.regime ?? "", change: (of("wall_us") - base) / base};
   });
   const number = (value, show) => make("td", {}, Number.isFinite(value) ? show(value) : "–");
   const change = (value, noise) => {
@@ -168,8 +169,8 @@ function showStrip(model, tables) {
     if (Number.isFinite(value) && !noise) td.classList.add(value < 0 ? "better" : "worse");
     return td;
   };
-  const columns = ["Step, median", "Kernels / step", ...(device ? ["Device busy", "Device idle"] : []), "Steps", ...(several ? ["Step vs A"] : [])];
-  const head = make("tr", {}, ...(several ? [make("th")] : []), make("th", {className: "text"}, "Trace"), ...columns.map(title => make("th", {}, title)), make("th", {className: "text"}, "Regime"), make("th", {className: "text wide"}, several ? "What changed against A" : ""));
+  const columns = ["Step, median", "Kernels / step", ...(device ? ["Device time", "Device idle"] : []), "Steps", ...(several ? ["Step vs A"] : [])];
+  const head = make("tr", {}, ...(several ? [make("th")] : []), make("th", {className: "text"}, "Trace"), ...columns.map(title => make("th", {title: {"Device time": DEVICE_TIME, "Device idle": DEVICE_IDLE}[title] ?? ""}, title)), make("th", {className: "text"}, "Regime"), make("th", {className: "text wide"}, several ? "What changed against A" : ""));
   const rows = lines.map(({trace, steps, wall, kernels, busy, idle, regime, change: delta}, index) => {
     const diff = index ? model.diffs[index - 1] : null;
     const problems = trace.summary.problems.map(p => `${p.what} (${p.count})`).join("; ");
