@@ -91,8 +91,8 @@ const char* fail_on_help() {
          "  kernels-per-step   B runs more kernels per step than A\n"
          "  new-kernels        B runs a kernel that A does not\n"
          "  any-change         an op, kernel or copy came, went, or changed in calls or launch\n"
-         "  step-time:5%       B's median step takes over 5% more wall time, and more than the spread "
-         "between steps\n"
+         "  step-time:5%       B's median step takes over 5% more wall time, beyond the spread between steps "
+         "(docs/expect.md)\n"
          "  device-time:5%     the same of the time the device ran what the step launched\n"
          "  memory:5%          B's peak of allocated memory is over 5% higher";
 }

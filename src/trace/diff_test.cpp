@@ -12,6 +12,7 @@ namespace epilogue::trace {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -198,6 +199,26 @@ TEST(Diff, ASlowFirstStepDoesNotHideAChange) {
   ASSERT_EQ(diff.changed.size(), 1u);
   EXPECT_FALSE(diff.changed[0].time_within_noise());
   EXPECT_EQ(failed_conditions(diff, {"device-time:5%"}).size(), 1u);
+}
+
+// 61 us became 177 us, with a first step of 224 us before and a fastest one of 159 us after.
+TEST(Diff, ASlowFirstStepOfARealTraceDoesNotHideThreeTimesTheTime) {
+  const Diff diff = diff_traces(real("linear_eager"), real("linear_compile"));
+  EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}),
+              ElementsAre(HasSubstr("177.459us instead of 61.193us, +190.0%")));
+  EXPECT_THAT(diff_sentence(diff), EndsWith("its wall time 2.9 times as long."));
+}
+
+TEST(Diff, FromThreeStepsOnTheSlowestDoesNotCount) {
+  EXPECT_FALSE(within_noise(Spread({90, 10, 11}), Spread({95, 13, 12})));
+  EXPECT_TRUE(within_noise(Spread({90, 10}), Spread({95, 13}))) << "of two neither can be left out";
+}
+
+TEST(Diff, AChangeAboveHalfIsNeverNoise) {
+  const Spread a({10, 40, 90, 90}), b({20, 100, 100, 300});
+  EXPECT_LE(b.low, a.high);
+  EXPECT_FALSE(within_noise(a, b));
+  EXPECT_FALSE(within_noise(b, a));
 }
 
 TEST(Diff, OfManyStepsTheOutermostDoNotCount) {

@@ -18,9 +18,12 @@ Number median_of(std::vector<Number> values) {
   return low + (high - low) / 2;
 }
 
+// A first step that still allocates, compiles or waits for a clock to rise is slow by itself: from three
+// steps on the slowest does not count, or it would stretch the range of a short trace over any change.
 struct Spread {
   int64_t median = 0;
-  int64_t low = 0, high = 0;  // without the lowest and the highest tenth; all of fewer than ten
+  // Without the lowest and the highest tenth; of three to nine without the highest; all of one or two.
+  int64_t low = 0, high = 0;
   size_t count = 0;
 
   Spread() = default;
@@ -29,12 +32,21 @@ struct Spread {
     median = median_of(values);
     std::sort(values.begin(), values.end());
     low = values[count / 10];
-    high = values[count - 1 - count / 10];
+    high = values[count - 1 - (count < 3 ? 0 : std::max<size_t>(1, count / 10))];
   }
 };
 
-// The steps of the two overlap in this figure. One step against one overlaps in nothing but equality.
-inline bool within_noise(const Spread& a, const Spread& b) { return a.low <= b.high && b.low <= a.high; }
+// One median is over 1.5 times the other: more than steps of one program differ by.
+inline bool beyond_any_noise(const Spread& a, const Spread& b) {
+  const auto [less, more] = std::minmax(a.median, b.median);
+  return more - less > less / 2;
+}
+
+// The steps of the two overlap in this figure, and the change is not too large for that to excuse it. One
+// step against one overlaps in nothing but equality.
+inline bool within_noise(const Spread& a, const Spread& b) {
+  return a.low <= b.high && b.low <= a.high && !beyond_any_noise(a, b);
+}
 
 // (b - a) / a; infinite where a alone is 0.
 inline double relative_change(const Spread& a, const Spread& b) {
