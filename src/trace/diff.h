@@ -62,7 +62,8 @@ struct Diff {
   std::vector<DiffRow> only_a, only_b;  // most time first
   std::vector<DiffRow> changed;  // in calls or launch first, then in time beyond noise, then within noise
   std::vector<Fusion> fusions;
-  std::vector<std::string> gone, added;  // kernels that no fusion explains
+  std::vector<std::string> gone, added;                    // kernels that no fusion explains
+  bool damaged() const { return a.damaged || b.damaged; }  // what is missing may have been lost
   bool empty() const { return only_a.empty() && only_b.empty() && changed.empty(); }
 };
 

@@ -74,7 +74,7 @@ std::string any_change(const Diff& diff) {
 }
 
 std::string found(const Diff& diff, const Condition& condition) {
-  if (diff.a.damaged || diff.b.damaged)
+  if (diff.damaged())
     return fmt::format("cannot be decided, {} is damaged", (diff.a.damaged ? diff.a : diff.b).file);
   if (condition.name == "kernels-per-step") return more_kernels(diff);
   if (condition.name == "new-kernels") return new_kernels(diff);

@@ -11,6 +11,7 @@
 namespace epilogue::trace {
 namespace {
 
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -270,6 +271,29 @@ TEST(Diff, ADamagedTracePassesNoCondition) {
   damaged.damaged = true;
   EXPECT_THAT(failed_conditions(diff_traces(one_kernel_steps({5}), damaged), {"kernels-per-step"}),
               ElementsAre(HasSubstr("cannot be decided")));
+}
+
+TEST(Diff, OfADamagedTraceNothingIsSaidToHaveChanged) {
+  Trace damaged;
+  damaged.damaged = true;
+  damaged.problems = {{"gzip data is cut short"}};
+  const Diff diff = diff_traces(one_kernel_steps({5, 5}), damaged);
+  EXPECT_THAT(diff_text(diff), StartsWith("B is damaged (gzip data is cut short): "));
+  EXPECT_THAT(diff_text(diff), HasSubstr("\nIn A, not in what is left of B\n"));
+  for (const char* claim : {"instead of", "gone;", "shorter", "Only in", "marks no steps", "%"})
+    EXPECT_THAT(diff_text(diff), Not(HasSubstr(claim)));
+  Trace other = one_kernel_steps({9, 9});
+  other.damaged = true;
+  EXPECT_THAT(diff_text(diff_traces(other, damaged)), StartsWith("Both traces are damaged: "));
+  EXPECT_THAT(diff_json(diff), HasSubstr("\"damaged\":[false,true]"));
+}
+
+TEST(Diff, EachRowSaysWhoseTimeItShows) {
+  const std::string text = diff_text(diff_traces(Made().done(), one_kernel_steps({5})));
+  EXPECT_THAT(text, ContainsRegex("kernel +k +1 +5.000us +device"));
+  EXPECT_THAT(text, ContainsRegex("op +aten::mul +1 +2.000us +host"));
+  EXPECT_THAT(diff_text(diff_traces(one_kernel_steps({5}), one_kernel_steps({7}))),
+              ContainsRegex("kernel +k +1 +1 +5.000us +7.000us +device +.40.0%"));
 }
 
 TEST(Diff, JsonHasTheKeysOfTheContract) {

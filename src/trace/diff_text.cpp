@@ -85,6 +85,11 @@ std::string table_change(const Spread& a, const Spread& b) {
   return fmt::format("{:+.1f}%{}", 100 * relative_change(a, b), within_noise(a, b) ? ", within noise" : "");
 }
 
+// Whose time a row's is. An op's on the host says nothing of how long its kernels ran.
+const char* clock_name(DiffKind kind) {
+  return kind == DiffKind::kernel || kind == DiffKind::copy ? "device" : "host";
+}
+
 std::string launch(const DiffRow& row, const DiffSide& side) {
   if (row.kind != DiffKind::kernel) return "";
   return fmt::format("{} / {}", fmt::join(side.launch.grid, "x"), fmt::join(side.launch.block, "x"));
@@ -93,24 +98,34 @@ std::string launch(const DiffRow& row, const DiffSide& side) {
 std::string totals_text(const Diff& diff) {
   TextTable table({{"Per step (median)", false}, {"A"}, {"B"}, {"Change", false}});
   const DiffTotals &a = diff.a, &b = diff.b;
+  const auto change = [&](const Spread& in_a, const Spread& in_b) {
+    return diff.damaged() ? "" : table_change(in_a, in_b);
+  };
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
     table.add_row({a.has_device && b.has_device ? "device time" : "in kernels", time_text(a.device_ns.median),
-                   time_text(b.device_ns.median), table_change(a.device_ns, b.device_ns)});
-    table.add_row({"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median),
-                   table_change(a.wall_ns, b.wall_ns)});
+                   time_text(b.device_ns.median), change(a.device_ns, b.device_ns)});
+    table.add_row(
+        {"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median), change(a.wall_ns, b.wall_ns)});
   }
   if (a.memory_peak && b.memory_peak)
     table.add_row({"memory peak", format_bytes(*a.memory_peak), format_bytes(*b.memory_peak)});
   return table.to_string();
 }
 
-std::string only_text(const char* title, const std::vector<DiffRow>& rows, int limit) {
+// "Only in A"; "In A, not in what is left of B" where B is damaged.
+std::string only_title(char here, char there, const DiffTotals& other) {
+  return other.damaged ? fmt::format("In {}, not in what is left of {}", here, there)
+                       : fmt::format("Only in {}", here);
+}
+
+std::string only_text(const std::string& title, const std::vector<DiffRow>& rows, int limit) {
   return limited_table(title,
                        TextTable({{"Kind", false},
                                   {"Name", false},
                                   {"Calls/step"},
                                   {"Time/step"},
+                                  {"On", false},
                                   {"Grid / block", false},
                                   {"Launched by", false}}),
                        rows, limit, [](const DiffRow& row) -> std::vector<std::string> {
@@ -119,19 +134,21 @@ std::string only_text(const char* title, const std::vector<DiffRow>& rows, int l
                                  brief(row.kind, side.name),
                                  fmt::format("{:.4g}", side.calls_per_step),
                                  time_text(side.step_ns.median),
+                                 clock_name(row.kind),
                                  launch(row, side),
                                  fmt::format("{}", fmt::join(side.ops, ", "))};
                        });
 }
 
 std::string changed_text(const Diff& diff, int limit) {
-  return limited_table("Changed",
+  return limited_table(diff.damaged() ? "Changed, as far as is left" : "Changed",
                        TextTable({{"Kind", false},
                                   {"Name", false},
                                   {"Calls/step A"},
                                   {"B"},
                                   {"Time/step A"},
                                   {"B"},
+                                  {"On", false},
                                   {"Change", false}}),
                        diff.changed, limit, [](const DiffRow& row) -> std::vector<std::string> {
                          std::string change = table_change(row.a->step_ns, row.b->step_ns);
@@ -144,12 +161,28 @@ std::string changed_text(const Diff& diff, int limit) {
                                  fmt::format("{:.4g}", row.b->calls_per_step),
                                  time_text(row.a->step_ns.median),
                                  time_text(row.b->step_ns.median),
+                                 clock_name(row.kind),
                                  change};
                        });
 }
 
+std::string damage_sentence(const Diff& diff) {
+  const bool both = diff.a.damaged && diff.b.damaged;
+  const DiffTotals& one = diff.a.damaged ? diff.a : diff.b;
+  const std::string what =
+      both || one.problems.empty() ? "" : fmt::format(" ({})", one.problems.front().what);
+  return fmt::format(
+      "{}{}: what is missing may be lost and not gone, so nothing is said to have changed; below is what is "
+      "left.",
+      both             ? "Both traces are damaged"
+      : diff.a.damaged ? "A is damaged"
+                       : "B is damaged",
+      what);
+}
+
 std::string file_text(char which, const DiffTotals& totals) {
-  std::string text = fmt::format("{}: {}, {} steps\n", which, totals.file, totals.steps);
+  std::string text =
+      fmt::format("{}: {}, {}\n", which, totals.file, counted(static_cast<int64_t>(totals.steps), "step"));
   for (const Problem& problem : totals.problems)
     text += fmt::format("   problem: {}: {}\n", problem.what, problem.count);
   return text;
@@ -158,6 +191,7 @@ std::string file_text(char which, const DiffTotals& totals) {
 }  // namespace
 
 std::string diff_sentence(const Diff& diff) {
+  if (diff.damaged()) return damage_sentence(diff);
   if (diff.a.steps == 0 || diff.b.steps == 0) {
     const char* which = diff.a.steps   ? "B marks no steps"
                         : diff.b.steps ? "A marks no steps"
@@ -166,8 +200,8 @@ std::string diff_sentence(const Diff& diff) {
                        diff.empty() ? "; nothing changed" : kernel_changes(diff));
   }
   if (diff.empty() && diff.a.wall_ns.median == diff.b.wall_ns.median)
-    return fmt::format("Nothing changed: {} kernels per step, the same ops and times.",
-                       diff.a.kernels.median);
+    return fmt::format("Nothing changed: {} per step, the same ops and times.",
+                       counted(diff.a.kernels.median, "kernel"));
   if (on_different_machines(diff))
     return kernel_counts(diff) +
            fmt::format("; the step's wall time is {}.", time_change(diff.a.wall_ns, diff.b.wall_ns));
@@ -182,8 +216,9 @@ std::string diff_text(const Diff& diff, const DiffText& options) {
   std::string text = diff_sentence(diff) + "\n\n" + file_text('A', diff.a) + file_text('B', diff.b);
   text += '\n';
   text += totals_text(diff);
-  text += only_text("Only in A", diff.only_a, options.rows) +
-          only_text("Only in B", diff.only_b, options.rows) + changed_text(diff, options.rows);
+  text += only_text(only_title('A', 'B', diff.b), diff.only_a, options.rows) +
+          only_text(only_title('B', 'A', diff.a), diff.only_b, options.rows) +
+          changed_text(diff, options.rows);
   if (diff.a.steps == 1 || diff.b.steps == 1)
     text += "\nA trace of one step has no spread: its noise is not known.\n";
   return text;

@@ -179,7 +179,7 @@ function showStrip(model, tables) {
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
     const us_ = value => duration(value * 1e3);
     return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text", title: trace.summary.file}, trace.raw.name),
-                number(wall, us_), number(kernels, fixed), ...(device ? [number(busy, us_), number(idle, us_)] : []), number(steps, fixed), ...(several ? [change(delta, diff?.steps_within_noise)] : []), make("td", {className: "text"}, regime), note);
+                number(wall, us_), number(kernels, fixed), ...(device ? [number(busy, us_), number(idle, us_)] : []), number(steps, fixed), ...(several ? [change(diff?.damaged.some(Boolean) ? NaN : delta, diff?.steps_within_noise)] : []), make("td", {className: "text"}, regime), note);
   });
   find("traces").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
