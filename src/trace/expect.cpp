@@ -124,7 +124,8 @@ class Judge {
     if (seen_.kernels.empty()) return undecided("the steps hold no kernels");
     for (const auto& [kernels, calls] : calls_by_kernels) {
       verdict.passed &= rule.bound.holds(static_cast<double>(kernels));
-      verdict.found += fmt::format("{}{} in {} calls", verdict.found.empty() ? "" : ", ", kernels, calls);
+      verdict.found +=
+          fmt::format("{}{} in {}", verdict.found.empty() ? "" : ", ", kernels, counted(calls, "call"));
     }
     return verdict;
   }

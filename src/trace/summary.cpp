@@ -31,11 +31,14 @@ std::vector<uint32_t> launches_without_nodes(const Trace& trace) {
   return same_as;
 }
 
-std::vector<KernelStats> kernel_stats(const Trace& trace) {
+std::vector<KernelStats> kernel_stats(const Trace& trace, const std::vector<uint32_t>& launches,
+                                      const std::vector<Step>& steps) {
+  StepSearch search(steps);
   const std::vector<uint32_t> same_as = launches_without_nodes(trace);
   // A CPU kernel's work varies: by name alone.
   std::map<std::tuple<StringId, uint32_t, bool>, KernelStats> by_launch;
-  for (const Event& event : trace.events) {
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    const Event& event = trace.events[i];
     const bool cpu = event.kind == EventKind::cpu_kernel;
     if (event.kind != EventKind::kernel && !cpu) continue;
     const bool has_launch = !cpu && event.detail != kNoDetail;
@@ -45,6 +48,11 @@ std::vector<KernelStats> kernel_stats(const Trace& trace) {
     stats.total_ns += event.duration_ns;
     stats.min_ns = std::min(stats.min_ns, event.duration_ns);
     stats.max_ns = std::max(stats.max_ns, event.duration_ns);
+    if (const Event* from = cpu                       ? &event
+                            : launches[i] == kNoEvent ? nullptr
+                                                      : &trace.events[launches[i]];
+        from && search.at(from->start_ns) != kNoEvent)
+      stats.in_steps_ns += event.duration_ns;
     if (!cpu || event.detail == kNoDetail) continue;
     const Work& work = trace.work[event.detail];
     add_saturated(stats.work.flops, work.flops);
@@ -136,7 +144,7 @@ LaunchStats launch_stats(const Trace& trace, const std::vector<uint32_t>& launch
 
 }  // namespace
 
-double DeviceMemory::fragmentation() const {
+double DeviceMemory::unused_reserve() const {
   if (reserved_at_peak <= 0) return 0;
   return 1 - static_cast<double>(peak_allocated) / static_cast<double>(reserved_at_peak);
 }
@@ -147,13 +155,13 @@ Summary summarise(const Trace& trace) {
   Summary summary{.file = trace.source,
                   .events = static_cast<int64_t>(trace.events.size()),
                   .steps = find_steps(trace, launches),
-                  .kernels = kernel_stats(trace),
                   .copies = copy_stats(trace),
                   .memory = memory_stats(trace),
                   .launch = launch_stats(trace, launches),
                   .problems = trace.problems,
                   .damaged = trace.damaged};
   summary.devices = device_names(trace);
+  summary.kernels = kernel_stats(trace, launches, summary.steps);
   summary.ops = ops.get();
   return summary;
 }

@@ -16,8 +16,9 @@ struct KernelStats {
   std::string name;
   std::string brief;  // short_name(name)
   int64_t calls = 0, total_ns = 0, min_ns = INT64_MAX, max_ns = 0;
-  Launch launch;  // of a device's kernel
-  Work work;      // of a CPU kernel, summed over its calls; threads: the most
+  int64_t in_steps_ns = 0;  // the part of total_ns that steps launched
+  Launch launch;            // of a device's kernel; all 0 where the trace does not tell
+  Work work;                // of a CPU kernel, summed over its calls; threads: the most
   bool cpu = false;
 };
 
@@ -30,8 +31,8 @@ struct DeviceMemory {
   int32_t device_type = 0, device_index = 0;  // Kineto's numbers
   int64_t allocations = 0, frees = 0;
   int64_t peak_allocated = 0, peak_reserved = 0;
-  int64_t reserved_at_peak = 0;  // of allocated
-  double fragmentation() const;  // 1 - allocated / reserved, at the peak of allocated
+  int64_t reserved_at_peak = 0;   // of allocated
+  double unused_reserve() const;  // 1 - allocated / reserved, at the peak of allocated
 };
 
 // From a launching call's start to its kernel's; and how many kernels were launched and not yet started, as

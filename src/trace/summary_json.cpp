@@ -34,9 +34,9 @@ std::string copy_json(const CopyStats& copy) {
 std::string memory_json(const DeviceMemory& memory) {
   return fmt::format(
       R"({{"device_type":{},"device":{},"allocations":{},"frees":{},"peak_allocated":{},"peak_reserved":{},)"
-      R"("fragmentation":{:.4f}}})",
+      R"("unused_reserve":{:.4f}}})",
       memory.device_type, memory.device_index, memory.allocations, memory.frees, memory.peak_allocated,
-      memory.peak_reserved, memory.fragmentation());
+      memory.peak_reserved, memory.unused_reserve());
 }
 
 // The device that held most, and each one.

@@ -16,6 +16,7 @@ namespace epilogue::trace {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -93,7 +94,7 @@ TEST(Summary, ShowsWhatARealTraceHolds) {
   EXPECT_EQ(summary.kernels[0].launch.grid, (std::array<int32_t, 3>{32, 2, 4}));
   ASSERT_EQ(summary.memory.size(), 1u);
   EXPECT_EQ(summary.memory[0].peak_reserved, 354418688);
-  EXPECT_NEAR(summary.memory[0].fragmentation(), 0.725, 0.001);
+  EXPECT_NEAR(summary.memory[0].unused_reserve(), 0.725, 0.001);
   EXPECT_EQ(summary.launch.launches, 15);
   EXPECT_EQ(summary.launch.median_latency_ns, 12151);
   ASSERT_EQ(summary.copies.size(), 1u);
@@ -137,6 +138,60 @@ TEST(Summary, SeveralFilesStandSideBySide) {
   const std::string text = summary_text({summarise(real("mlp_eager")), summarise(real("mlp_compile"))});
   EXPECT_THAT(text, HasSubstr("mlp_eager.json.gz  mlp_compile.json.gz"));
   EXPECT_THAT(text, HasSubstr("kernels                            5                    4"));
+}
+
+TEST(Summary, SideBySideKernelsAreTimedPerStep) {
+  const auto run = [](int64_t steps) {
+    Synthetic made;
+    made.trace.events.clear();
+    for (int64_t s = 0; s < steps; ++s) {
+      made.trace.events.push_back(
+          event(EventKind::user_annotation, made.name("ProfilerStep#1"), 100 * s, 90));
+      made.kernel(100 * s + 10, 100 * s + 20, 6);
+    }
+    made.kernel(100 * steps + 50, 100 * steps + 60, 30);  // after the last step
+    order_events(made.trace);
+    return summarise(made.trace);
+  };
+  EXPECT_THAT(summary_text({run(1), run(4)}),
+              AllOf(HasSubstr("Kernels, time per step (mean)\n"), ContainsRegex("\nk +6.000us +6.000us\n")));
+  const Summary steps = run(2);
+  Summary none = run(2);
+  none.steps.clear();
+  EXPECT_THAT(summary_text({steps, none}),
+              AllOf(HasSubstr("(mean; of the whole trace where it marks no steps)"),
+                    ContainsRegex("\nk +6.000us +42.000us\n")));
+}
+
+TEST(Summary, LaunchLatencyIsShownWhereThereAreLaunches) {
+  Synthetic cpu;
+  cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), 10, 5));
+  order_events(cpu.trace);
+  const Summary on_cpu = summarise(cpu.trace), on_device = summarise(real("linear_eager"));
+  EXPECT_THAT(summary_text({on_cpu, on_cpu}), Not(HasSubstr("launch latency")));
+  EXPECT_THAT(summary_text({on_cpu, on_device}), ContainsRegex("launch latency +- +[0-9.]+us"));
+}
+
+TEST(Summary, KernelsShowWhatTheTraceTellsOfThem) {
+  Synthetic mixed;
+  mixed.kernel(30, 32, 10);
+  mixed.trace.events.push_back(event(EventKind::cpu_kernel, mixed.name("worker"), 5, 20));
+  mixed.trace.events.back().detail = 0;
+  mixed.trace.events.push_back(event(EventKind::cpu_kernel, mixed.name("untold"), 5, 10));
+  mixed.trace.work.push_back({.flops = 4'000'000, .bytes = 2048, .threads = 2});
+  order_events(mixed.trace);
+  const std::string text = summary_text({summarise(mixed.trace)});
+  EXPECT_THAT(text, ContainsRegex("\nk .*10.000us +- +- +- +-\n"));
+  EXPECT_THAT(text, ContainsRegex("Max  Threads  GFLOP    Bytes  GFLOP/s\n"));
+  EXPECT_THAT(text, ContainsRegex("\nworker .*20.000us +2 +0.004 +2.00 KB +200.0\n"));
+  EXPECT_THAT(text, ContainsRegex("\nuntold .*10.000us +- +- +- +-\n"));
+}
+
+TEST(Summary, OneIsNotCountedInThePlural) {
+  Synthetic one;
+  const std::string text = summary_text({summarise(one.trace)});
+  EXPECT_THAT(text, HasSubstr(": 1 event, 1 step\n"));
+  EXPECT_THAT(text, HasSubstr("Median of 1 step: "));
 }
 
 TEST(Steps, BusyIsTheUnionOverStreamsOfWhatTheStepLaunched) {

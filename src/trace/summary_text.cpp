@@ -52,36 +52,57 @@ std::string steps_text(const Summary& summary, int rows) {
   return text;
 }
 
+// "-" for what the trace does not tell.
+template <class Number>
+std::string told(Number value, const char* format = "{}") {
+  return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
+}
+
+// The columns that both kinds of kernels have, and those of their own.
+TextTable kernel_table(std::initializer_list<const char*> own) {
+  std::vector<TextTable::Column> columns{{"Kernel", false}, {"Calls"}, {"Total"},
+                                         {"Average"},       {"Min"},   {"Max"}};
+  for (const char* title : own) columns.push_back({title});
+  return TextTable(std::move(columns));
+}
+
+std::vector<std::string> kernel_cells(const KernelStats& kernel, std::initializer_list<std::string> own) {
+  std::vector<std::string> cells{
+      kernel.brief,
+      number(kernel.calls),
+      time_text(kernel.total_ns),
+      format_us(static_cast<double>(kernel.total_ns) / 1e3 / static_cast<double>(kernel.calls)),
+      time_text(kernel.min_ns),
+      time_text(kernel.max_ns)};
+  cells.insert(cells.end(), own);
+  return cells;
+}
+
+std::vector<std::string> device_kernel_cells(const KernelStats& kernel) {
+  const Launch& launch = kernel.launch;
+  if (launch.grid[0] == 0) return kernel_cells(kernel, {"-", "-", "-", "-"});
+  return kernel_cells(kernel, {fmt::format("{}", fmt::join(launch.grid, "x")),
+                               fmt::format("{}", fmt::join(launch.block, "x")),
+                               told(launch.registers_per_thread), format_bytes(launch.shared_bytes)});
+}
+
+std::vector<std::string> cpu_kernel_cells(const KernelStats& kernel) {
+  const Work& work = kernel.work;
+  const auto flops = static_cast<double>(work.flops);
+  return kernel_cells(
+      kernel,
+      {told(work.threads), told(flops / 1e9, "{:.4g}"), work.bytes > 0 ? format_bytes(work.bytes) : "-",
+       kernel.total_ns > 0 ? told(flops / static_cast<double>(kernel.total_ns), "{:.1f}") : "-"});
+}
+
 std::string kernels_text(const Summary& summary, int rows) {
-  return limited_table("Kernels",
-                       TextTable({{"Kernel", false},
-                                  {"Calls"},
-                                  {"Total"},
-                                  {"Average"},
-                                  {"Min"},
-                                  {"Max"},
-                                  {"Grid"},
-                                  {"Block"},
-                                  {"Registers"},
-                                  {"Shared"}}),
-                       summary.kernels, rows, [](const KernelStats& kernel) -> std::vector<std::string> {
-                         std::vector<std::string> cells{kernel.brief,
-                                                        number(kernel.calls),
-                                                        time_text(kernel.total_ns),
-                                                        format_us(static_cast<double>(kernel.total_ns) / 1e3 /
-                                                                  static_cast<double>(kernel.calls)),
-                                                        time_text(kernel.min_ns),
-                                                        time_text(kernel.max_ns)};
-                         if (kernel.cpu) {
-                           cells.push_back(counted(kernel.work.threads, "thread"));
-                         } else {
-                           cells.push_back(fmt::format("{}", fmt::join(kernel.launch.grid, "x")));
-                           cells.push_back(fmt::format("{}", fmt::join(kernel.launch.block, "x")));
-                           cells.push_back(number(kernel.launch.registers_per_thread));
-                           cells.push_back(format_bytes(kernel.launch.shared_bytes));
-                         }
-                         return cells;
-                       });
+  std::vector<KernelStats> on_device, on_cpu;
+  for (const KernelStats& kernel : summary.kernels) (kernel.cpu ? on_cpu : on_device).push_back(kernel);
+  return limited_table("Kernels", kernel_table({"Grid", "Block", "Registers", "Shared"}), on_device, rows,
+                       device_kernel_cells) +
+         limited_table(on_device.empty() ? "Kernels" : "Kernels on the CPU",
+                       kernel_table({"Threads", "GFLOP", "Bytes", "GFLOP/s"}), on_cpu, rows,
+                       cpu_kernel_cells);
 }
 
 std::string copies_text(const Summary& summary, int rows) {
@@ -102,14 +123,14 @@ std::string memory_text(const Summary& summary) {
                                   {"Frees"},
                                   {"Peak allocated"},
                                   {"Peak reserved"},
-                                  {"Fragmentation"}}),
+                                  {"Unused reserve"}}),
                        summary.memory, -1, [](const DeviceMemory& memory) -> std::vector<std::string> {
                          return {memory_device_name(memory.device_type, memory.device_index),
                                  number(memory.allocations),
                                  number(memory.frees),
                                  format_bytes(memory.peak_allocated),
                                  format_bytes(memory.peak_reserved),
-                                 fmt::format("{:.1f}%", 100 * memory.fragmentation())};
+                                 fmt::format("{:.1f}%", 100 * memory.unused_reserve())};
                        });
 }
 
@@ -177,23 +198,34 @@ std::string totals_side_by_side(const std::vector<Summary>& summaries) {
   add("kernels", [](const Summary& s) { return number(median_of(s.steps, &Step::kernels)); });
   add("regime", [](const Summary& s) { return s.steps.empty() ? "-" : regime_name(regime_of(s.steps)); });
   add("steps", [](const Summary& s) { return number(static_cast<int64_t>(s.steps.size())); });
-  add("launch latency", [](const Summary& s) { return time_text(s.launch.median_latency_ns); });
+  if (std::ranges::any_of(summaries, [](const Summary& s) { return s.launch.launches > 0; }))
+    add("launch latency",
+        [](const Summary& s) { return s.launch.launches > 0 ? time_text(s.launch.median_latency_ns) : "-"; });
   add("problems", [](const Summary& s) { return number(static_cast<int64_t>(s.problems.size())); });
   return table.to_string();
 }
 
-// Total times of the kernels that any of the files has.
+// A kernel's time in a step, the mean; in the whole trace where it marks none.
+int64_t per_step_ns(const Summary& summary, const KernelStats& kernel) {
+  if (summary.steps.empty()) return kernel.total_ns;
+  return kernel.in_steps_ns / static_cast<int64_t>(summary.steps.size());
+}
+
+// Times of the kernels that any of the files has: per step, or a trace of more steps would look slower.
 std::string kernels_side_by_side(const std::vector<Summary>& summaries, int rows) {
-  std::vector<std::pair<std::string, std::vector<int64_t>>> totals;
+  std::vector<std::pair<std::string, std::vector<int64_t>>> times;
   for (size_t f = 0; f < summaries.size(); ++f)
     for (const KernelStats& kernel : summaries[f].kernels) {
-      auto at = std::find_if(totals.begin(), totals.end(),
+      auto at = std::find_if(times.begin(), times.end(),
                              [&](const auto& row) { return row.first == kernel.brief; });
-      if (at == totals.end()) at = totals.insert(at, {kernel.brief, std::vector<int64_t>(summaries.size())});
-      at->second[f] += kernel.total_ns;
+      if (at == times.end()) at = times.insert(at, {kernel.brief, std::vector<int64_t>(summaries.size())});
+      at->second[f] += per_step_ns(summaries[f], kernel);
     }
-  return limited_table("Kernels, total time", TextTable(file_columns("Kernel", summaries)), totals, rows,
-                       [](const auto& row) {
+  const bool all_have_steps =
+      std::ranges::none_of(summaries, [](const Summary& s) { return s.steps.empty(); });
+  return limited_table(fmt::format("Kernels, time per step (mean{})",
+                                   all_have_steps ? "" : "; of the whole trace where it marks no steps"),
+                       TextTable(file_columns("Kernel", summaries)), times, rows, [](const auto& row) {
                          std::vector<std::string> cells{row.first};
                          for (const int64_t ns : row.second) cells.push_back(ns > 0 ? time_text(ns) : "-");
                          return cells;

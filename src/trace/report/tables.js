@@ -4,7 +4,7 @@ const MAX_ROWS = 1000;
 
 const us = value => fixed(value, 2);
 // Launch sizes without their trailing ones: [2, 66, 1] reads 2 × 66.
-const triple = ([x, y, z]) => (z > 1 ? [x, y, z] : y > 1 ? [x, y] : [x]).map(size => fixed(size)).join(" × ");
+const triple = ([x, y, z]) => (x ? (z > 1 ? [x, y, z] : y > 1 ? [x, y] : [x]).map(size => fixed(size)).join(" × ") : "–");
 const DEVICE_TIME = "How long the device ran what the step launched, also after the step's end", DEVICE_IDLE = "How long of the step the device ran nothing";
 const TABLES = {
   steps: {title: "Steps", sort: null, columns: [
@@ -35,11 +35,11 @@ const TABLES = {
     {key: "max_us", title: "Max µs", show: us},
     {key: "grid", title: "Grid", show: triple, optional: true},
     {key: "block", title: "Block", show: triple, optional: true},
-    {key: "registers", title: "Registers", show: fixed, optional: true},
+    {key: "registers", title: "Registers", show: value => (value ? fixed(value) : "–"), optional: true},
     {key: "shared_bytes", title: "Shared", show: bytes, optional: true},
     {key: "flops", title: "FLOP", show: value => (value ? flops(value) : "–"), optional: true},
     {key: "bytes", title: "Bytes", show: value => (value ? bytes(value) : "–"), optional: true},
-    {key: "threads", title: "Threads", show: fixed, optional: true},
+    {key: "threads", title: "Threads", show: value => (value ? fixed(value) : "–"), optional: true},
   ]},
   changes: {title: "Changes", sort: null, columns: [
     {key: "change", title: "Change", text: true},
