@@ -19,6 +19,7 @@ class GapFinder {
   explicit GapFinder(const Trace& trace)
       : trace_(trace),
         launches_(launching_calls(trace)),
+        steps_(find_steps(trace, launches_)),
         host_(trace.tracks.size()),
         around_(trace.tracks.size()) {
     for (uint32_t i = 0; i < trace.events.size(); ++i) {
@@ -49,19 +50,24 @@ class GapFinder {
   }
 
   FirstWait first_wait() const {
-    const std::vector<Step> steps = find_steps(trace_, launches_);
     FirstWait wait{.of_device = has_device_};
-    if (steps.empty()) return wait;
-    StepSearch search(steps);
+    if (steps_.empty()) return wait;
+    StepSearch search(steps_);
     uint32_t last = kNoEvent;  // the step whose first kernel was seen last
     for (const Event& event : trace_.events) {
       if (has_device_ ? !is_device_work(event.kind) : event.kind != EventKind::cpu_kernel) continue;
       const uint32_t step = has_device_ ? 0 : search.at(event.start_ns);
       if (step == kNoEvent || step == last) continue;
       last = step;
-      wait.longest_ns = std::max(wait.longest_ns, event.start_ns - steps[step].start_ns);
+      wait.longest_ns = std::max(wait.longest_ns, event.start_ns - steps_[step].start_ns);
     }
     return wait;
+  }
+
+  // In which it begins; null: none.
+  const Step* step_of(const Gap& gap) const {
+    const uint32_t step = StepSearch(steps_).at(gap.start_ns);
+    return step == kNoEvent ? nullptr : &steps_[step];
   }
 
  private:
@@ -76,7 +82,6 @@ class GapFinder {
   }
 
   std::vector<Gap> between_cpu_kernels() const {
-    const std::vector<Step> steps = find_steps(trace_, launches_);
     std::vector<Gap> gaps;
     std::vector<int64_t> busy_until(trace_.tracks.size(), kNever);
     size_t step = 0;
@@ -84,9 +89,9 @@ class GapFinder {
       const Event& event = trace_.events[i];
       if (event.kind != EventKind::cpu_kernel) continue;
       const size_t before = step;
-      while (step < steps.size() && steps[step].start_ns + steps[step].wall_ns <= event.start_ns) ++step;
+      while (step < steps_.size() && steps_[step].start_ns + steps_[step].wall_ns <= event.start_ns) ++step;
       if (step != before) std::fill(busy_until.begin(), busy_until.end(), kNever);
-      if (step == steps.size() || event.start_ns < steps[step].start_ns) continue;
+      if (step == steps_.size() || event.start_ns < steps_[step].start_ns) continue;
       add_gap(i, busy_until[event.track], gaps);
     }
     return gaps;
@@ -169,6 +174,7 @@ class GapFinder {
 
   const Trace& trace_;
   std::vector<uint32_t> launches_;
+  std::vector<Step> steps_;
   std::vector<std::vector<uint32_t>> host_;    // by track: the host's slices
   std::vector<std::vector<uint32_t>> around_;  // and the slice (into host_) that each began in
   std::unordered_map<uint64_t, uint32_t> op_by_id_;
@@ -207,8 +213,10 @@ std::string gaps_text(const Trace& trace, int rows) {
   if (all.empty())
     return fmt::format("{}: {}\n{}", trace.source,
                        finder.has_kernels() ? "no gaps" : "no kernels, so no gaps", first_wait);
+  const Origin origin = origin_of(trace);
   TextTable table({{"Idle"},
-                   {"At"},
+                   {origin.is_step ? "After the first step's start" : "After the first event"},
+                   {"Step", false},
                    {"Where", false},
                    {"Ended by", false},
                    {"Launched by", false},
@@ -217,29 +225,30 @@ std::string gaps_text(const Trace& trace, int rows) {
     const std::string host = gap.host == kNoEvent ? "nothing recorded"
                                                   : fmt::format("{} ({:.0f}%)", name_of(trace, gap.host),
                                                                 100 * us(gap.host_ns) / us(gap.duration_ns));
-    table.add_row({format_us(us(gap.duration_ns)),
-                   format_us(us(gap.start_ns - trace.events.front().start_ns)),
-                   full_track_name(trace.tracks[gap.track]), short_name(name_of(trace, gap.ended_by)),
-                   name_of(trace, gap.launched_by), host});
+    const Step* step = finder.step_of(gap);
+    table.add_row({format_us(us(gap.duration_ns)), format_us(us(gap.start_ns - origin.ns)),
+                   step ? step->name : "-", full_track_name(trace.tracks[gap.track]),
+                   short_name(name_of(trace, gap.ended_by)), name_of(trace, gap.launched_by), host});
   }
   return fmt::format("{}\n{}{}{}", trace.source, table.to_string(), rows_left_out(all.size(), rows),
                      first_wait);
 }
 
 std::string gaps_json(const Trace& trace, int rows) {
-  std::string text = fmt::format("{{\"file\":{},\n\"gaps\":[", json_quote(trace.source));
-  const char* separator = "\n  ";
   const GapFinder finder(trace);
-  for (const Gap& gap : finder.explained(finder.find(), rows)) {
-    text += fmt::format(
-        R"({}{{"idle_us":{:.3f},"at_us":{:.3f},"where":{},"ended_by":{},"launched_by":{},"host":{},"host_us":{:.3f}}})",
-        separator, us(gap.duration_ns), us(gap.start_ns - trace.events.front().start_ns),
+  const int64_t origin_ns = origin_of(trace).ns;
+  const auto gap_json = [&](const Gap& gap) {
+    const Step* step = finder.step_of(gap);
+    return fmt::format(
+        R"({{"idle_us":{:.3f},"at_us":{:.3f},"step":{},"where":{},"ended_by":{},"launched_by":{},"host":{},)"
+        R"("host_us":{:.3f}}})",
+        us(gap.duration_ns), us(gap.start_ns - origin_ns), step ? json_quote(step->name) : "null",
         json_quote(full_track_name(trace.tracks[gap.track])), json_quote(name_of(trace, gap.ended_by)),
         json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
-    separator = ",\n  ";
-  }
+  };
   const int64_t wait = finder.first_wait().longest_ns;
-  return fmt::format("{}],\n\"first_wait_us\":{},\n\"problems\":{}}}", text,
+  return fmt::format("{{\"file\":{},\n\"gaps\":{},\n\"first_wait_us\":{},\n\"problems\":{}}}",
+                     json_quote(trace.source), json_array(finder.explained(finder.find(), rows), gap_json),
                      wait < 0 ? "null" : us_json(wait), problems_json(trace.problems));
 }
 

@@ -442,6 +442,26 @@ TEST(Gaps, TheWaitForTheFirstKernelIsToldApart) {
   EXPECT_THAT(gaps_json(device.trace, -1), HasSubstr("\"first_wait_us\":30.000"));
 }
 
+TEST(Gaps, AreToldFromTheFirstStepsStartWithTheirStep) {
+  Synthetic late;
+  late.trace.events[0].start_ns = 50'000;
+  late.trace.events.push_back(event(EventKind::cpu_op, late.name("before"), 10, 5));
+  late.kernel(55, 60, 10);
+  late.kernel(80, 90, 10);
+  late.kernel(152, 160, 5);  // after the step
+  order_events(late.trace);
+  const std::string text = gaps_text(late.trace, -1);
+  EXPECT_THAT(text, HasSubstr("   Idle  After the first step's start  Step            Where"));
+  EXPECT_THAT(text, ContainsRegex("20.000us +20.000us  ProfilerStep#1 "));
+  EXPECT_THAT(text, ContainsRegex("60.000us +50.000us  ProfilerStep#1 ")) << "where it begins";
+  EXPECT_THAT(gaps_json(late.trace, -1),
+              HasSubstr(R"("idle_us":20.000,"at_us":20.000,"step":"ProfilerStep#1",)"));
+  std::erase_if(late.trace.events, [](const Event& e) { return e.kind == EventKind::user_annotation; });
+  EXPECT_THAT(gaps_text(late.trace, -1),
+              AllOf(HasSubstr("After the first event  Step"), ContainsRegex("20.000us +60.000us  - ")));
+  EXPECT_THAT(gaps_json(late.trace, -1), HasSubstr(R"("at_us":60.000,"step":null,)"));
+}
+
 TEST(Gaps, OfARealTraceNameTheKernelAndItsOp) {
   const std::string text = gaps_text(real("mlp_eager"), 1);
   EXPECT_THAT(text, HasSubstr("28.256us"));
