@@ -95,7 +95,7 @@ class Reader {
     size_t at = skip_space(window_.text(), 0);
     if (window_.text().substr(at, 3) == "\xEF\xBB\xBF") at = skip_space(window_.text(), at + 3);
     const char first = at < window_.text().size() ? window_.text()[at] : '\0';
-    EP_CHECK(first == '{' || first == '[', "{}: is no JSON, expected a Kineto trace", path_);
+    EP_CHECK(first == '{' || first == '[', "{}: is no JSON object or array, expected a Kineto trace", path_);
     if (first == '[') return window_.consume(at + 1);
     window_.consume(at);
     at = 1;

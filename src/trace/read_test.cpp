@@ -122,6 +122,7 @@ TEST_F(Reader, WhatIsNoTraceGetsOneClearLine) {
   EXPECT_THAT(error_of("\x7f"
                        "ELF binary"),
               HasSubstr("is no JSON"));
+  EXPECT_THAT(error_of(R"("x")"), HasSubstr("is no JSON object or array")) << "JSON it is";
   EXPECT_THAT(error_of("{}"), HasSubstr("has no traceEvents"));
   EXPECT_THAT(error_of(R"({"a": [1, {"b": "]}"}], "c": 2})"), HasSubstr("has no traceEvents"));
   EXPECT_THAT(error_of(R"({"traceEvents": 3})"), HasSubstr("are no array"));
