@@ -30,16 +30,15 @@ void for_each_field(const KernelName& kernel, Visit visit) {
 
 std::string explanation_table(const KernelName& kernel) {
   TextTable table({{"field", false}, {"value", false}, {"certainty", false}, {"in the name", false}});
-  std::string unknown;
   for_each_field(kernel, [&](NameField field, const FieldValue& value) {
     if (!value.value.empty())
       table.add_row({name_field_name(field), value.value, certainty_name(value.certainty), value.token});
-    else
-      unknown += fmt::format("{}{}", unknown.empty() ? "" : ", ", name_field_name(field));
   });
   for (const FieldValue& feature : kernel.features)
     table.add_row({"feature", feature.value, certainty_name(feature.certainty), feature.token});
-  return fmt::format("{}not told: {}\n", table.to_string(), unknown);
+  std::vector<const char*> missing;
+  for (const NameField field : missing_fields(kernel)) missing.push_back(name_field_name(field));
+  return table.to_string() + (missing.empty() ? "" : fmt::format("not told: {}\n", fmt::join(missing, ", ")));
 }
 
 std::string json_value(const FieldValue& value) {

@@ -1,5 +1,7 @@
 #include "trace/kernel_name.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/format.h"
@@ -39,6 +41,29 @@ std::string join_known(std::initializer_list<std::string> parts) {
   return joined;
 }
 
+// By op; for any other what it computes and its types.
+struct WantedFields {
+  std::string_view op;
+  std::vector<NameField> fields;
+};
+const std::vector<NameField>& wanted_fields(const std::string& of_op) {
+  using enum NameField;
+  static const WantedFields kWanted[] = {
+      {"GEMM", {a, b, d, layout, tile, arch}},
+      {"sparse GEMM", {a, b, d, layout, tile, arch}},
+      {"GEMV", {a, b, d, layout}},
+      {"attention", {a, tile, arch}},
+      {"collective", {runs, a}},
+      {"copy", {a, d}},
+      {"fill", {d}},
+      {"memset", {}},
+      {"", {op}},
+  };
+  static const std::vector<NameField> kOther{runs, a, d};
+  const auto* at = std::ranges::find(kWanted, of_op, &WantedFields::op);
+  return at == std::end(kWanted) ? kOther : at->fields;
+}
+
 }  // namespace
 
 const char* certainty_name(Certainty certainty) {
@@ -68,6 +93,16 @@ KernelName explain_kernel(std::string_view name) {
     builder.set(NameField::family, "unknown", Certainty::unknown, "");
   }
   return kernel;
+}
+
+std::vector<NameField> missing_fields(const KernelName& kernel) {
+  std::vector<NameField> missing;
+  if (kernel.value(NameField::family) == "memcpy") return missing;  // moves bytes, whatever they mean
+  for (const NameField field : wanted_fields(kernel.value(NameField::op))) {
+    const bool said_by_function = field == NameField::runs && !kernel.value(NameField::function).empty();
+    if (kernel.value(field).empty() && !said_by_function) missing.push_back(field);
+  }
+  return missing;
 }
 
 std::string short_name(std::string_view name) { return short_name(explain_kernel(name)); }

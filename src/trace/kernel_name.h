@@ -62,6 +62,10 @@ struct KernelName {
   bool known() const { return value(NameField::family) != "unknown"; }
 };
 
+// What a reader would look for in a kernel of its op and the name does not say: of a GEMM its types, layout,
+// tile and architecture, of a pointwise kernel what it computes and its types. Not every empty field.
+std::vector<NameField> missing_fields(const KernelName& kernel);
+
 // Never throws for any text; the work is linear in the name's length, and what is beyond 32 KiB is not read.
 KernelName explain_kernel(std::string_view name);
 

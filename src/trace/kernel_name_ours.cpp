@@ -30,6 +30,14 @@ bool is_instruction_set(std::string_view word) {
 
 bool is_type(std::string_view word) { return !element_type(word).empty(); }
 
+// Ops of two operands, which our table of ops wants of one dtype. "gelu_tanh_mul" is gelu(a) * b.
+bool takes_two(std::string_view what) {
+  constexpr std::string_view kOps[] = {"add", "sub", "mul", "div", "geglu", "swiglu"};
+  const Words words = split_words(what);
+  return std::ranges::any_of(
+      words, [&](std::string_view word) { return std::ranges::find(kOps, word) != std::end(kOps); });
+}
+
 // What stands behind the dtype: how it is done.
 void explain_how(std::string_view word, NameBuilder& out) {
   const std::string_view rest = word.empty() ? word : word.substr(1);
@@ -55,7 +63,8 @@ void set_types(std::string_view word, NameBuilder& out) {
   const std::string type = element_type(word);
   out.stated(NameField::a, type, word), out.stated(NameField::d, type, word);
   const std::string& op = out.kernel().value(NameField::op);
-  if (op == "GEMM" || op == "GEMV") out.stated(NameField::b, type, word);
+  const bool two = op == "pointwise" && takes_two(out.kernel().value(NameField::runs));
+  if (op == "GEMM" || op == "GEMV" || two) out.stated(NameField::b, type, word);
 }
 
 // <what>[_<isa>]_<dtype>[_from_<dtype>][_<how>]...; both <what> and <isa> may hold underscores.

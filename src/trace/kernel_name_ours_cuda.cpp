@@ -63,6 +63,8 @@ void explain_our_elementwise(const CppName& cpp, NameBuilder& out) {
   out.stated(NameField::runs, functor, cpp.arguments[0]);
   out.stated(NameField::d, element_type(cpp.arguments[1]), cpp.arguments[1]);
   if (functor != "Fill") out.stated(NameField::a, element_type(cpp.arguments[2]), cpp.arguments[2]);
+  if (cpp.arguments.size() > 3 && plain_argument(cpp.arguments[3]) == "2")
+    out.stated(NameField::b, element_type(cpp.arguments[2]), cpp.arguments[2]);
   if (cpp.arguments.size() > 4)
     out.stated(NameField::vector_width, std::string(plain_argument(cpp.arguments[4])), cpp.arguments[4]);
 }

@@ -11,7 +11,9 @@
 namespace epilogue::trace {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 struct Row {
   std::string name, expected, source;
@@ -50,6 +52,22 @@ void check(const KernelName& kernel, const std::string& expectation) {
   EXPECT_EQ(kernel.value(field), value) << kernel.name << "\n  " << expectation;
   EXPECT_STREQ(certainty_name(kernel[field].certainty), certainty_name(certainty))
       << kernel.name << "\n  " << expectation;
+}
+
+TEST(KernelName, OnlyWhatAReaderWouldLookForIsMissed) {
+  const auto missed = [](const char* name) {
+    std::vector<std::string> names;
+    for (const NameField field : missing_fields(explain_kernel(name)))
+      names.emplace_back(name_field_name(field));
+    return names;
+  };
+  EXPECT_THAT(missed("pointwise_mul_avx512_f32"), IsEmpty());
+  EXPECT_THAT(missed("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"), IsEmpty());
+  EXPECT_THAT(missed("triton_poi_fused__unsafe_view_gelu_mul_0"), ElementsAre("a", "d"));
+  EXPECT_THAT(missed("onednn_brgemm_avx512_f32"), ElementsAre("layout", "tile"));
+  EXPECT_THAT(missed("Memset (Device)"), IsEmpty());
+  EXPECT_THAT(missed("Memcpy HtoD (Pageable -> Device)"), IsEmpty());
+  EXPECT_THAT(missed("my_kernel"), ElementsAre("op"));
 }
 
 TEST(KernelName, EveryNameOfTheDataFileIsExplainedAsExpected) {
