@@ -38,13 +38,11 @@ std::string track_title(const Trace& trace, const Track& track) {
   return track.device && trace.devices.size() > 1 ? gpu_name(track.process) + ' ' + title : title;
 }
 
-std::string device_title(const Trace& trace) {
+std::string device_title(const Trace& trace, const Summary& summary) {
   const auto runs_on = std::ranges::find(trace.tracks, true, &Track::device);
   if (runs_on == trace.tracks.end()) return "CPU";
-  for (const DeviceProperties& device : trace.devices) {
-    if (device.id == runs_on->process && !device.name.empty()) return device.name;
-  }
-  return gpu_name(runs_on->process);
+  const std::string names = devices_text(summary.devices);
+  return names.empty() ? gpu_name(runs_on->process) : names;
 }
 
 class DataWriter {
@@ -72,7 +70,7 @@ void DataWriter::add(const Trace& trace, const std::string& name, const Summary&
   }
   traces_.push_back(
       fmt::format(R"({{"name":{},"device":{},"tracks":{},"events":{},{},"memory":{},"summary":{}}})",
-                  json_quote(name), json_quote(device_title(trace)), tracks(trace), columns(trace),
+                  json_quote(name), json_quote(device_title(trace, summary)), tracks(trace), columns(trace),
                   details(trace), memory(trace), summary_json({summary})));
 }
 

@@ -83,6 +83,20 @@ TEST(Report, NameIsTheFilesWithoutItsEndings) {
   EXPECT_EQ(ReportData({&trace}).root()["traces"].at(0)["name"].get_string().value(), "small");
 }
 
+TEST(Report, SeveralDevicesAreCounted) {
+  Trace trace = small_trace();
+  const auto title = [&] {
+    return std::string(ReportData({&trace}).root()["traces"].at(0)["device"].get_string().value());
+  };
+  EXPECT_EQ(title(), "GPU 0");
+  trace.devices = {{.id = 0, .name = "NVIDIA H200"}, {.id = 1, .name = "NVIDIA H200"}};
+  EXPECT_EQ(title(), "NVIDIA H200") << "the other does nothing";
+  trace.tracks.push_back({.process = 1, .thread = 7, .device = true});
+  trace.events.push_back(trace.events.back());
+  trace.events.back().track = 2;
+  EXPECT_EQ(title(), "2x NVIDIA H200");
+}
+
 TEST(Report, NamesCannotEndTheScript) {
   const Trace trace = small_trace();
   const Trace* traces[] = {&trace};

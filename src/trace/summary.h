@@ -60,6 +60,9 @@ struct Summary {
 
 Summary summarise(const Trace& trace);
 
+// "NVIDIA H200", "2x NVIDIA H200"; different ones after each other.
+std::string devices_text(const std::vector<std::string>& names);
+
 struct SummaryText {
   std::string sort_by;  // of the op table; "": device time where there is a device, else CPU time
   int rows = 20;        // per table

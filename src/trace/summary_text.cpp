@@ -141,16 +141,6 @@ std::string problems_text(const Summary& summary) {
   return text;
 }
 
-// "NVIDIA H200", "2x NVIDIA H200"; different ones after each other.
-std::string devices_text(const std::vector<std::string>& devices) {
-  std::map<std::string, int64_t> counts;
-  for (const std::string& name : devices) ++counts[name];
-  std::vector<std::string> texts;
-  for (const auto& [name, count] : counts)
-    texts.push_back(count == 1 ? name : fmt::format("{}x {}", count, name));
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
 std::string one_text(const Summary& summary, const SummaryText& options) {
   if (summary.events == 0 && summary.problems.empty())
     return fmt::format("{}: the trace holds no events.\n", summary.file);
@@ -233,6 +223,15 @@ std::string kernels_side_by_side(const std::vector<Summary>& summaries, int rows
 }
 
 }  // namespace
+
+std::string devices_text(const std::vector<std::string>& names) {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& name : names) ++counts[name];
+  std::vector<std::string> texts;
+  for (const auto& [name, count] : counts)
+    texts.push_back(count == 1 ? name : fmt::format("{}x {}", count, name));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
 
 std::string summary_text(const std::vector<Summary>& summaries, const SummaryText& options) {
   std::string text;

@@ -10,6 +10,7 @@ const TABLES = {
   steps: {title: "Steps", sort: null, columns: [
     {key: "name", title: "Step", text: true},
     {key: "wall_us", title: "Wall µs", show: us, bar: true},
+    {key: "device", title: "GPU", hint: "The device that worked longest for the step", show: fixed, optional: true},
     {key: "device_busy_us", title: "Device time µs", hint: DEVICE_TIME, show: us, optional: true},
     {key: "device_idle_us", title: "Device idle µs", hint: DEVICE_IDLE, show: us, optional: true},
     {key: "kernels", title: "Kernels", show: fixed},
