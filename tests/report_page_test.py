@@ -214,6 +214,10 @@ class ReportPage(unittest.TestCase):
         self.assertEqual([name for name, row in zip(THREE, rows) if name in row], THREE)
         kernels = b.script("return [...document.querySelectorAll('#traces tbody tr')].map(row => row.cells[3].innerText)")
         self.assertEqual(kernels, ["5", "4", "4"])
+        summary = subprocess.run([OPTIONS.program, "trace", "summary", *(f"{OPTIONS.data}/{name}.json.gz" for name in THREE)],
+                                 capture_output=True, text=True, timeout=300, check=True).stdout
+        said = next(line for line in summary.splitlines() if line.startswith("regime")).split()[1:]
+        self.assertEqual(b.script("return [...document.querySelectorAll('#traces tbody tr')].map(row => row.cells[8].innerText)"), said)
         self.assertIn("B runs 4 kernels per step instead of 5: gelu and mul became one", rows[1])
         self.assertIn("C runs 4 kernels per step instead of 5: gelu and mul became one", rows[2])
         b.click("#tab-changes")

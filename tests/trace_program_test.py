@@ -89,6 +89,8 @@ class TraceProgram(unittest.TestCase):
             self.assertIn("gzip data is cut short", [problem["what"] for problem in found["problems"]])
             done = subprocess.run([PROGRAM, "trace", *map(str, command)], capture_output=True, text=True, timeout=300)
             self.assertIn("cut.json.gz: gzip data is cut short: 1", done.stderr)
+        said = self.result("trace", "diff", real("mlp_eager"), cut).splitlines()[0]
+        self.assertTrue(said.startswith("B is damaged (") and "instead of" not in said, said)
         whole, damaged = json.loads(self.result("trace", "diff", real("mlp_eager"), cut, "--format", "json"))["problems"]
         self.assertEqual(whole, [])
         self.assertIn("gzip data is cut short", [problem["what"] for problem in damaged])
