@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "close.h"
+#include "epilogue/memory.h"
 #include "epilogue/nn.h"
 #include "epilogue/profiler.h"
 #include "traced.h"
@@ -281,6 +282,19 @@ TEST(Compile, EightThreadsCallOneFunction) {
 TEST(Compile, MayBeDestroyedWhileItBuilds) {
   const Tensor x = randn({4, 8}, 1);
   for (int i = 0; i < 50; ++i) compile([](const Tensor& t) { return relu(add(t, t)); })(x);
+}
+
+TEST(Compile, WhoHasWaitedHasTheMemoryBack) {
+  const Tensor x = randn({4, 8}, 1);
+  const int64_t before = memory_stats().allocated;
+  for (int i = 0; i < 200; ++i) {
+    const CompiledFunction f = compile([layer = nn::Linear(8, 4)](const Tensor& t) {
+      return layer.forward(t);
+    });  // the function has it alone
+    f(x);
+    f.wait_ready();
+  }
+  EXPECT_EQ(memory_stats().allocated, before);
 }
 
 TEST(Compile, ExplainTellsTheStory) {

@@ -128,8 +128,14 @@ void CompiledFunction::State::count_failure(std::string why) {
 
 void CompiledFunction::State::start_build(const std::shared_ptr<Instance>& instance) {
   structures[instance->structure] = Build::under_way;
-  ++under_way;
-  compiler::BuildQueue::instance().add([self = shared_from_this(), instance] { self->build(*instance); });
+  under_way->begin();
+  compiler::BuildQueue::instance().add([self = shared_from_this(), what = instance]() mutable {
+    const std::shared_ptr<BuildsUnderWay> builds = self->under_way;
+    self->build(*what);
+    what.reset();
+    self.reset();
+    builds->end();
+  });
 }
 
 std::shared_ptr<const Plan> CompiledFunction::State::make_plan(const Instance& instance) {
@@ -171,8 +177,6 @@ void CompiledFunction::State::build(Instance& instance) {
   else
     count_failure(std::move(failure));
   stats.last_build_us = took.count();
-  --under_way;
-  built.notify_all();
 }
 
 std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_ptr<Instance>& instance) {
@@ -213,9 +217,20 @@ std::shared_ptr<compiler::Replay> CompiledFunction::State::recording_of(
   return instance->recording;
 }
 
-void CompiledFunction::State::wait_ready() {
-  std::unique_lock lock(mutex);
-  built.wait(lock, [this] { return under_way == 0; });
+void CompiledFunction::State::BuildsUnderWay::begin() {
+  const std::lock_guard lock(mutex_);
+  ++count_;
+}
+
+void CompiledFunction::State::BuildsUnderWay::end() {
+  const std::lock_guard lock(mutex_);
+  --count_;
+  ended_.notify_all();
+}
+
+void CompiledFunction::State::BuildsUnderWay::wait() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return count_ == 0; });
 }
 
 CompileStats CompiledFunction::State::stats_now() const {

@@ -23,12 +23,25 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   State(graph::Function f, CompileOptions o) : function(std::move(f)), options(std::move(o)) {}
 
   std::vector<Tensor> call(std::span<const Tensor> inputs);
-  void wait_ready();
+  void wait_ready() { under_way->wait(); }
   CompileStats stats_now() const;
   std::string explain(std::span<const Tensor> inputs, const ExplainOptions& what) const;
 
  private:
   enum class Build : uint8_t { under_way, ready, failed };
+  // A build is under way until its thread has let go of the layer too: it lives on its own, since the state
+  // may go with that. Who has waited and drops the function has the memory back.
+  class BuildsUnderWay {
+   public:
+    void begin();
+    void end();
+    void wait();
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    int count_ = 0;
+  };
   struct Instance {
     compiler::Guards guards;
     graph::Graph graph;
@@ -57,11 +70,10 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   const std::shared_ptr<compiler::StackedConstants> stacked = std::make_shared<compiler::StackedConstants>();
 
   mutable std::mutex mutex;
-  std::condition_variable built;
   std::vector<std::shared_ptr<Instance>> instances;  // the latest used first
   std::map<std::string, Build> structures;
-  int under_way = 0;
   CompileStats stats;
+  const std::shared_ptr<BuildsUnderWay> under_way = std::make_shared<BuildsUnderWay>();
 };
 
 }  // namespace epilogue
