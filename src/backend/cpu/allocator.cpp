@@ -55,7 +55,7 @@ detail::StorageRef Allocator::allocate(size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     memory = take_cached(capacity);
-    if (!memory) memory = make_memory(capacity);
+    if (!memory) memory = make_memory(capacity, bytes);
     stats_.allocated += static_cast<int64_t>(capacity);
     stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
     ++stats_.allocations;
@@ -82,14 +82,14 @@ void* Allocator::take_cached(size_t capacity) {
   return memory;
 }
 
-void* Allocator::make_memory(size_t capacity) {
+void* Allocator::make_memory(size_t capacity, size_t asked) {
   const size_t total = sizeof(Block) + capacity;
   const size_t alignment = total >= 2 * kHugePage ? kHugePage : kAlignment;
   const size_t rounded = (total + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded);
   if (!memory && trim_cache(0) > 0) memory = std::aligned_alloc(alignment, rounded);
   EP_CHECK(memory, "out of memory: {} were asked for; {} are allocated, {} reserved",
-           format_bytes(static_cast<int64_t>(capacity)), format_bytes(stats_.allocated),
+           format_bytes(static_cast<int64_t>(asked)), format_bytes(stats_.allocated),
            format_bytes(stats_.reserved));
   if (alignment == kHugePage)
     madvise(memory, rounded, MADV_HUGEPAGE);  // advice: nothing is lost if it is not taken

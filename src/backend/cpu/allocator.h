@@ -27,9 +27,9 @@ class Allocator {
  private:
   struct Block;
   void release(Block* block);
-  void* take_cached(size_t capacity);      // with mutex_ held; null when there is none
-  void* make_memory(size_t capacity);      // with mutex_ held
-  int64_t trim_cache(int64_t keep_bytes);  // with mutex_ held; the bytes it freed
+  void* take_cached(size_t capacity);                // with mutex_ held; null when there is none
+  void* make_memory(size_t capacity, size_t asked);  // with mutex_ held; `asked` is for the message
+  int64_t trim_cache(int64_t keep_bytes);            // with mutex_ held; the bytes it freed
 
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<void*>> cached_;  // memory for a Block, by capacity
