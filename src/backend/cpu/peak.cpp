@@ -12,10 +12,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Twelve independent chains: two FMA units with four cycles of latency need eight. Returns the operations of
 // a round.
-double multiply_add_in_registers(int64_t rounds) {
-  const hn::ScalableTag<float> d;
+template <class T>
+double multiply_add(int64_t rounds) {
+  const hn::ScalableTag<T> d;
   auto a = hn::Zero(d), b = a, c = a, e = a, f = a, g = a, h = a, i = a, j = a, k = a, l = a, m = a;
-  const auto x = hn::Set(d, 0.5f);
+  const auto x = hn::Set(d, T{0.5});
   for (int64_t r = 0; r < rounds; ++r) {
     for (auto* chain : {&a, &b, &c, &e, &f, &g, &h, &i, &j, &k, &l, &m}) *chain = hn::MulAdd(*chain, x, x);
     // An empty statement that may change each chain: none can be dropped, merged or moved to memory.
@@ -24,6 +25,9 @@ double multiply_add_in_registers(int64_t rounds) {
   }
   return 12 * 2 * static_cast<double>(hn::Lanes(d));
 }
+
+double multiply_add_f32(int64_t rounds) { return multiply_add<float>(rounds); }
+double multiply_add_f64(int64_t rounds) { return multiply_add<double>(rounds); }
 
 }  // namespace epilogue::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -50,7 +54,8 @@ HWY_AFTER_NAMESPACE();
 namespace epilogue::cpu {
 namespace {
 
-HWY_EXPORT(multiply_add_in_registers);
+HWY_EXPORT(multiply_add_f32);
+HWY_EXPORT(multiply_add_f64);
 
 using Clock = std::chrono::steady_clock;
 
@@ -140,8 +145,15 @@ double measure_copy() {
 
 double peak_fma_gflops() {
   apply_isa_cap();
-  static const double gflops = measure_gflops(
-      [](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_in_registers)(rounds); }, 300'000);
+  static const double gflops =
+      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_f32)(rounds); }, 300'000);
+  return gflops;
+}
+
+double peak_fma_f64_gflops() {
+  apply_isa_cap();
+  static const double gflops =
+      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_f64)(rounds); }, 300'000);
   return gflops;
 }
 
@@ -156,6 +168,7 @@ double copy_bandwidth_gbs() {
 }
 
 double peak_gflops(DType dtype) {
+  if (dtype == DType::f64) return peak_fma_f64_gflops();
   return std::max(dtype == DType::bf16 && uses_amx() ? peak_amx_bf16_gflops() : 0, peak_fma_gflops());
 }
 

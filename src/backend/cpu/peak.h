@@ -8,6 +8,7 @@
 namespace epilogue::cpu {
 
 double peak_fma_gflops();       // f32 fused multiply-adds (two operations each) in registers
+double peak_fma_f64_gflops();   // the same in f64
 double peak_amx_bf16_gflops();  // bf16 tile products; 0 where the processor or the system offers no AMX
 double copy_bandwidth_gbs();    // 1e9 bytes read plus written a second, buffers far larger than a usual L3
 
