@@ -35,6 +35,14 @@ std::string pad(const std::string& text, size_t width, bool right) {
   return right ? space + text : text + space;
 }
 
+std::string scaled_bytes(int64_t bytes, const char* unit) {
+  const double size = static_cast<double>(bytes), magnitude = std::abs(size);
+  if (magnitude >= 1 << 30) return fmt::format("{:.2f} G{}", size / (1 << 30), unit);
+  if (magnitude >= 1 << 20) return fmt::format("{:.2f} M{}", size / (1 << 20), unit);
+  if (magnitude >= 1 << 10) return fmt::format("{:.2f} K{}", size / (1 << 10), unit);
+  return fmt::format("{} B", bytes);
+}
+
 }  // namespace
 
 std::string format_us(double us) {
@@ -43,13 +51,9 @@ std::string format_us(double us) {
   return fmt::format("{:.3f}us", us);
 }
 
-std::string format_bytes(int64_t bytes) {
-  const double size = static_cast<double>(bytes), magnitude = std::abs(size);
-  if (magnitude >= 1 << 30) return fmt::format("{:.2f} GB", size / (1 << 30));
-  if (magnitude >= 1 << 20) return fmt::format("{:.2f} MB", size / (1 << 20));
-  if (magnitude >= 1 << 10) return fmt::format("{:.2f} KB", size / (1 << 10));
-  return fmt::format("{} B", bytes);
-}
+std::string format_bytes(int64_t bytes) { return scaled_bytes(bytes, "iB"); }
+
+std::string format_bytes_as_pytorch(int64_t bytes) { return scaled_bytes(bytes, "B"); }
 
 std::string json_quote(const std::string& text) {
   std::string quoted = "\"";

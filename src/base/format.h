@@ -9,7 +9,9 @@
 namespace epilogue {
 
 std::string format_us(double us);         // PyTorch's units: "12.340us", "1.234ms", "1.234s"
-std::string format_bytes(int64_t bytes);  // PyTorch's units: "0 B", "1.50 KB", "-6.75 MB"
+std::string format_bytes(int64_t bytes);  // "0 B", "1.50 KiB", "-6.75 MiB"
+// The same as PyTorch's op table writes it: "1.50 KB", "-6.75 MB", of 1024 as well.
+std::string format_bytes_as_pytorch(int64_t bytes);
 // With the quotes; control characters escaped, what is no UTF-8 replaced by U+FFFD.
 std::string json_quote(const std::string& text);
 // At most `size` bytes, none of a code point that would be cut.

@@ -11,10 +11,12 @@ TEST(Format, TimesUsePyTorchsUnits) {
   EXPECT_EQ(format_us(2.5e6), "2.500s");
 }
 
-TEST(Format, BytesUsePyTorchsUnits) {
+TEST(Format, BytesAreOf1024AndSaySoButInPyTorchsTable) {
   EXPECT_EQ(format_bytes(0), "0 B");
-  EXPECT_EQ(format_bytes(-7077888), "-6.75 MB");
-  EXPECT_EQ(format_bytes(3 << 20), "3.00 MB");
+  EXPECT_EQ(format_bytes(-7077888), "-6.75 MiB");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes_as_pytorch(-7077888), "-6.75 MB");
+  EXPECT_EQ(format_bytes_as_pytorch(3 << 20), "3.00 MB");
 }
 
 TEST(Format, JsonStringsAreValidUtf8) {

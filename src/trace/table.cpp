@@ -148,8 +148,10 @@ class TableText {
     if (averages_.has_device)
       add({format_us(row.self_device_us), share(row.self_device_us, totals_.device_us),
            format_us(row.device_total_us), format_us(per_call(row.device_total_us, row.calls))});
-    if (averages_.has_memory) add({format_bytes(row.cpu_memory), format_bytes(row.self_cpu_memory)});
-    if (has_device_memory_) add({format_bytes(row.device_memory), format_bytes(row.self_device_memory)});
+    if (averages_.has_memory)
+      add({format_bytes_as_pytorch(row.cpu_memory), format_bytes_as_pytorch(row.self_cpu_memory)});
+    if (has_device_memory_)
+      add({format_bytes_as_pytorch(row.device_memory), format_bytes_as_pytorch(row.self_device_memory)});
     add({fmt::format("{}", row.calls)});
     if (averages_.has_shapes) add({row.shapes.substr(0, shapes_width_)});
     if (averages_.has_flops) add_flops(row, cells);
