@@ -1,6 +1,7 @@
 // The gated MLP by the kernels that join its parts, where the device has them.
 #include "op/gated.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -47,6 +48,12 @@ Tensor joined(Op op, std::vector<Tensor> inputs, Act act) {
   return rows.view(sizes);
 }
 
+// "gated_panels: its kernel computes in f32 only" without the implementation's name, which no user knows.
+std::string reason_alone(const std::string& refusal) {
+  const size_t colon = refusal.find(": ");
+  return colon == std::string::npos ? refusal : refusal.substr(colon + 2);
+}
+
 }  // namespace
 
 Tensor gated_linear(const Tensor& x, const GatedWeights& weights, Act act) {
@@ -67,7 +74,9 @@ std::string why_not_joined(const Tensor& given, const GatedWeights& weights, Act
                           : refusals(op, inputs, {.act = act});
   };
   if (reasons(Op::gated_mlp, mlp_inputs(x, weights)).empty()) return "";
-  return fmt::format("{}", fmt::join(reasons(Op::gated_linear, linear_inputs(x, weights)), "; "));
+  std::vector<std::string> told = reasons(Op::gated_linear, linear_inputs(x, weights));
+  std::ranges::transform(told, told.begin(), reason_alone);
+  return fmt::format("{}", fmt::join(told, "; "));
 }
 
 }  // namespace epilogue

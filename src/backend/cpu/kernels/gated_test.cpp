@@ -219,7 +219,7 @@ TEST(GatedPanels, RefusesWithAReasonWhatItDoesNotTake) {
   const GatedWeights f32 = make_weights(8, 16, 8, false, DType::f32);
   EXPECT_EQ(refusal(randn({4, 8}, 1), f32), "");
   EXPECT_EQ(refusal(randn({4, 8}, 1, {DType::f64}), make_weights(8, 16, 8, false, DType::f64)),
-            "its products are computed in f32");
+            "its kernel computes in f32 only");
   GatedWeights plain = f32;
   plain.down = randn({8, 16}, 3);
   EXPECT_EQ(refusal(randn({4, 8}, 1), plain), "a weight is no parameter, so its panels cannot be kept");

@@ -102,7 +102,7 @@ const char* PanelLayer::arithmetic() const {
 }
 
 const char* refuse_panels(DType dtype) {
-  if (dtype == DType::f64) return "its products are computed in f32";
+  if (dtype == DType::f64) return "its kernel computes in f32 only";
   const PanelForm form = panel_form(dtype);
   if (panel_shape(form).lanes < 8) return "without AVX2 oneDNN's SSE4.1 is quicker";
   if (dtype == DType::bf16 && form == PanelForm::vectors && has_native_bf16())
