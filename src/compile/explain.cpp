@@ -1,4 +1,6 @@
 // The story of a graph in text: what was captured, what each pass did, and the kernels.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "codegen/cuda_source.h"
@@ -31,6 +33,16 @@ std::string pass_text(const compiler::PassReport& report, const std::string& bef
   return text + (report.text == before ? "   the graph is as before\n" : report.text);
 }
 
+// Which passes took the generated kernels into others, where they did: without them there is code to show.
+std::string way_to_code(const graph::Function& function, std::span<const Tensor> inputs,
+                        CompileOptions options) {
+  options.disable.insert(options.disable.end(), {"gated_fusion", "gemm_epilogue"});
+  graph::Graph graph = graph::capture(function, inputs);
+  compiler::run_passes(graph, options);
+  const bool some = std::ranges::any_of(graph.nodes, [](const graph::Node& node) { return !!node.program; });
+  return some ? "; disable gated_fusion,gemm_epilogue to see those they took in" : "";
+}
+
 }  // namespace
 
 std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
@@ -55,7 +67,9 @@ std::string CompiledFunction::State::explain(std::span<const Tensor> inputs,
   for (const graph::Node& node : graph.nodes)
     if (node.program)
       code += fmt::format("\n== {}\n{}", node.program->name, codegen::cuda_source(*node.program));
-  if (code.empty()) return text + "\n== code: none, no generated kernel is left in this graph\n";
+  if (code.empty())
+    return text + "\n== code: none, no generated kernel is left in this graph" +
+           way_to_code(function, inputs, options) + "\n";
   if (!inputs.empty() && inputs[0].device().type == DeviceType::cpu)
     text += "\n== code: for a GPU; the CPU runs the same programs by the kernels of its ops\n";
   text += code;
