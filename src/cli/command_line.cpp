@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -24,10 +25,13 @@ const Option& Option::within(int64_t least, int64_t most) const {
 
 // CLI11's own checks name a range up to the largest double, in 309 digits.
 const Option& Option::checked(int64_t least, int64_t most, const std::string& expected) const {
-  const auto refusal = [=](const std::string& text) {
-    double value = 0;
-    const bool good = CLI::detail::lexical_cast(text, value) && value >= static_cast<double>(least) &&
-                      value <= static_cast<double>(most);
+  const auto refusal = [least, most = std::min(most, most_.value_or(most)), whole = most_.has_value(),
+                        expected](const std::string& text) {
+    double number = 0;
+    int64_t integer = 0;
+    const bool good = whole ? CLI::detail::lexical_cast(text, integer) && integer >= least && integer <= most
+                            : CLI::detail::lexical_cast(text, number) &&
+                                  number >= static_cast<double>(least) && number <= static_cast<double>(most);
     return good ? std::string() : fmt::format("expected {}, got {}", expected, text);
   };
   option_->check(CLI::Validator(refusal, ""));
@@ -63,11 +67,11 @@ Command Command::add_subcommand(const char* name, const char* what) const {
 void Command::require_subcommand() const { app_->require_subcommand(1); }
 
 Option Command::add_option(const char* name, int& value, const char* what) const {
-  return Option(*app_->add_option(name, value, what));
+  return Option(*app_->add_option(name, value, what), INT_MAX);
 }
 
 Option Command::add_option(const char* name, int64_t& value, const char* what) const {
-  return Option(*app_->add_option(name, value, what));
+  return Option(*app_->add_option(name, value, what), INT64_MAX);
 }
 
 Option Command::add_option(const char* name, double& value, const char* what) const {
@@ -94,20 +98,57 @@ CommandLine::CommandLine(const char* name, const char* what, const char* version
     : app_(std::make_unique<CLI::App>(what, name)) {
   app_->require_subcommand(1);
   app_->set_version_flag("--version", version);
+  app_->footer(fmt::format("{} help COMMAND, or COMMAND --help, tells more of one.", name));
 }
 
 CommandLine::~CommandLine() = default;
 
-std::optional<int> CommandLine::run(int argc, char** argv) try {
-  app_->parse(argc, argv);
-  return std::nullopt;
-} catch (const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app_->exit(error);
-  const CLI::App* command = app_.get();
+namespace {
+
+// The innermost command that the line chose, and the words that lead to it: "epilogue bench mlp".
+std::pair<const CLI::App*, std::string> chosen(const CLI::App& app) {
+  const CLI::App* command = &app;
   std::string path = command->get_name();
   while (!command->get_subcommands().empty()) {
     command = command->get_subcommands().front();
     path += " " + command->get_name();
+  }
+  return {command, path};
+}
+
+std::vector<std::string> names_of_commands(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* one : command.get_subcommands(nullptr)) names.push_back(one->get_name());
+  return names;
+}
+
+[[noreturn]] void refuse_word(const std::string& word, const CLI::App& command, const std::string& path) {
+  throw UsageError(
+      fmt::format("'{}' is not known: expected {}", word, fmt::join(names_of_commands(command), ", ")), path);
+}
+
+bool is_option(const std::string& word) { return word.starts_with('-'); }
+
+}  // namespace
+
+std::optional<int> CommandLine::run(int argc, char** argv) try {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  std::ranges::reverse(words);  // as CLI11 wants them
+  app_->parse(std::move(words));
+  return std::nullopt;
+} catch (const CLI::ParseError& error) {
+  const auto [command, path] = chosen(*app_);
+  const bool has_commands = !names_of_commands(*command).empty();
+  if (error.get_exit_code() ==
+      0) {  // CLI11 gives help before it complains of a command that it does not know
+    const auto unread = app_->remaining(true);
+    if (has_commands && !unread.empty() && !is_option(unread.front()))
+      refuse_word(unread.front(), *command, path);
+    return app_->exit(error);
   }
   // "A subcommand is required" would hide the one that was misspelt, and CLI11 lists an option after its
   // value.
@@ -115,15 +156,11 @@ std::optional<int> CommandLine::run(int argc, char** argv) try {
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error);
   const auto unread = extras || missing ? app_->remaining(true) : std::vector<std::string>();
   if (unread.empty()) throw UsageError(error.what(), path);
-  const auto option =
-      std::ranges::find_if(unread, [](const std::string& word) { return word.starts_with('-'); });
+  if (has_commands) refuse_word(unread.front(), *command, path);
+  const auto option = std::ranges::find_if(unread, is_option);
   const std::string& word = option != unread.end() ? *option : unread.front();
-  std::vector<std::string> names;
-  for (const CLI::App* one : command->get_subcommands(nullptr)) names.push_back(one->get_name());
-  if (extras && names.empty()) throw UsageError(fmt::format("'{}' is not known", word), path);
-  if (names.empty()) throw UsageError(fmt::format("{}, got '{}'", error.what(), word), path);
-  throw UsageError(fmt::format("'{}' is not known: expected {}", unread.front(), fmt::join(names, ", ")),
-                   path);
+  if (extras) throw UsageError(fmt::format("'{}' is not known", word), path);
+  throw UsageError(fmt::format("{}, got '{}'", error.what(), word), path);
 }
 
 }  // namespace epilogue::cli

@@ -21,7 +21,8 @@ namespace epilogue::cli {
 // An option of a command; what it says returns the option itself.
 class Option {
  public:
-  explicit Option(CLI::Option& option) : option_(&option) {}
+  // `most` is the largest value of its variable where that is a whole number.
+  explicit Option(CLI::Option& option, std::optional<int64_t> most = {}) : option_(&option), most_(most) {}
 
   const Option& required(bool value = true) const;
   const Option& at_least(int64_t least) const;              // of a number
@@ -36,6 +37,7 @@ class Option {
   const Option& checked(int64_t least, int64_t most, const std::string& expected) const;
 
   CLI::Option* option_;
+  std::optional<int64_t> most_;
 };
 
 // A handle on a command of the line, as long as the line lives.
@@ -75,8 +77,8 @@ class CommandLine {
 
   Command command() const { return Command(*app_); }
 
-  // Reads the line and runs the callbacks of what was chosen. Gives an exit code where help or the version
-  // was asked for and printed.
+  // Reads the line and runs the callbacks of what was chosen: "help profile" is "profile --help". Gives an
+  // exit code where help or the version was asked for and printed.
   std::optional<int> run(int argc, char** argv);
 
  private:

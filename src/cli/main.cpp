@@ -11,6 +11,8 @@
 
 namespace {
 
+constexpr const char* kNotWritten = "the result could not be written";
+
 // One line on stderr, in place of a progress line that may stand there.
 int refuse(const std::string& line) {
   epilogue::cli::progress("");
@@ -34,14 +36,15 @@ int main(int argc, char** argv) {
   epilogue::cli::add_trace(line.command(), exit_code);
   epilogue::cli::add_kernels(line.command(), exit_code);
   try {
-    if (const std::optional<int> done = line.run(argc, argv)) return *done;
+    exit_code = line.run(argc, argv).value_or(exit_code);
   } catch (const epilogue::cli::UsageError& error) {
     return refuse(fmt::format("{}; see {} --help", error.what(), error.command));
   } catch (const epilogue::Error& error) {
     return refuse(error.what());
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return refuse(kNotWritten);
     return refuse(fmt::format("internal error: {}", error.what()));
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return refuse("the result could not be written");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return refuse(kNotWritten);
   return exit_code;
 }
