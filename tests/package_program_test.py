@@ -199,6 +199,7 @@ class Packages(unittest.TestCase):
 
     def test_list_explain_verify_lock_and_remove_keep_their_keys(self):
         self.assertIn("no kernel package", self.result("kernels", "list"))
+        self.assertIn("nothing to verify: no kernel package in ", self.result("kernels", "verify"))
         self.refused("kernels", "lock", says="add one first")
         self.refused("kernels", "explain", GEGLU, says="not in the cache")
         self.result("kernels", "add", PACKAGES, GEGLU)

@@ -143,9 +143,13 @@ int verify(const Options& options) {
       } catch (const Error& error) {
         add(locked.reference, locked.digest, error.what());
       }
-  fmt::print("{}", options.json() ? rows_json("packages", rows) : table.to_string());
-  if (!options.json())
-    fmt::print("{} passed, {} failed\n", rows.size() - static_cast<size_t>(failed), failed);
+  if (options.json())
+    fmt::print("{}", rows_json("packages", rows));
+  else if (rows.empty())
+    fmt::print("nothing to verify: no kernel package in {}\n", cache.root());
+  else
+    fmt::print("{}{} passed, {} failed\n", table.to_string(), rows.size() - static_cast<size_t>(failed),
+               failed);
   return failed ? 1 : 0;
 }
 
@@ -172,7 +176,7 @@ void explain(const Options& options) {
   const package::Machine machine = package::this_machine(device_from_name(options.device));
   const package::Policy policy = package::user_policy();
   TextTable table(
-      {{"package", false}, {"build", false}, {"variant", false}, {"", false}, {"because", false}});
+      {{"package", false}, {"build", false}, {"variant", false}, {"verdict", false}, {"because", false}});
   std::vector<std::string> rows;
   for (const Installed& installed : chosen(cache, options.names)) {
     const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);

@@ -14,10 +14,6 @@ Timing distribution(std::vector<double> us) {
   return {at(0.5), us.front(), at(0.95), static_cast<int64_t>(us.size())};
 }
 
-Timing measure(const std::function<void()>& once, double min_seconds, TimedBy clock) {
-  return measure_in_turns(std::span(&once, 1), min_seconds, clock).front();
-}
-
 std::vector<Timing> measure_in_turns(std::span<const std::function<void()>> ways, double min_seconds,
                                      TimedBy clock) {
   constexpr double kTurnUs = 50e3;

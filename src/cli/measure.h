@@ -19,13 +19,10 @@ Timing distribution(std::vector<double> us);  // of one call or more
 // needs on a machine that others use too.
 enum class TimedBy : uint8_t { wall, thread };
 
-// Calls `once` to warm up, then measures each further call for at least `min_seconds` and five calls. The
+// Calls each way to warm up, then measures each further call for at least `min_seconds` and five calls. The
+// ways take turns of a twentieth of a second: what else the machine does then falls on all of them alike. The
 // median is what a user waits for: the mean follows the machine's interruptions, the minimum nobody sees
 // again.
-Timing measure(const std::function<void()>& once, double min_seconds, TimedBy clock = TimedBy::wall);
-
-// The same of several, which take turns of a twentieth of a second: what else the machine does then falls on
-// all of them alike.
 std::vector<Timing> measure_in_turns(std::span<const std::function<void()>> ways, double min_seconds,
                                      TimedBy clock = TimedBy::wall);
 
