@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -38,9 +40,10 @@ struct Options {
 
 struct ModeResult {
   nn::Mode mode = nn::Mode::eager;
-  std::unique_ptr<Profiler> profiler;  // holds the last window's trace
+  nn::Mode runs_as = nn::Mode::eager;
+  std::unique_ptr<Profiler> profiler;  // holds the last window's trace, which all that follows is of
   KeyAverages averages;
-  std::vector<double> step_us;
+  std::vector<double> step_us;  // in order of size
   int64_t kernels_per_step = 0;
   std::vector<std::string> kernels;  // of the last step, in order
   MemoryStats memory;
@@ -50,13 +53,17 @@ struct ModeResult {
   int64_t dropped = 0;
 
   double median_us() const { return trace::median_of(step_us); }
+  trace::Spread spread() const {
+    std::vector<int64_t> ns;
+    for (const double us : step_us) ns.push_back(std::llround(us * 1e3));
+    return trace::Spread(ns);
+  }
 };
 
 // "t.json.gz" for the only mode, "t.eager.json.gz" among several.
 std::string trace_file_for(const std::string& path, nn::Mode mode, bool several) {
   if (path.empty() || !several) return path;
-  size_t dot = path.rfind(".json");
-  if (dot == std::string::npos) dot = path.size();
+  const size_t dot = path.rfind(".json");
   return path.substr(0, dot) + "." + nn::mode_name(mode) + path.substr(dot);
 }
 
@@ -75,8 +82,8 @@ void take_window(const Profiler& profiler, ModeResult& result) {
   const auto launches = trace::launching_calls(trace);
   const auto steps = trace::find_steps(trace, launches);
   for (const trace::Step& step : steps) result.step_us.push_back(static_cast<double>(step.wall_ns) / 1e3);
+  std::sort(result.step_us.begin(), result.step_us.end());
   result.kernels_per_step = steps.back().kernels;
-  result.kernels.clear();
   const bool on_device = std::ranges::any_of(
       trace.events, [](const trace::Event& event) { return trace::is_device_work(event.kind); });
   const auto counted = on_device ? trace::EventKind::kernel : trace::EventKind::cpu_kernel;
@@ -84,7 +91,7 @@ void take_window(const Profiler& profiler, ModeResult& result) {
   for (size_t i = 0; i < places.size(); ++i)
     if (trace.events[i].kind == counted && places[i].step == steps.size() - 1)
       result.kernels.push_back(kernel_text(trace, trace.events[i], places[i].op));
-  result.dropped += profiler.dropped();
+  result.dropped = profiler.dropped();
 }
 
 // A device's first calls load kernels and choose among algorithms, which a profile of a few steps would be
@@ -112,15 +119,15 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
       ProfilerOptions{.schedule = options.schedule,
                       .record_shapes = options.record_shapes || options.group_by_shape,
                       .profile_memory = options.profile_memory,
-                      .with_flops = true,
-                      .on_trace_ready = [&](Profiler& ready) { take_window(ready, result); }});
+                      .with_flops = true});
   Profiler& profiler = *result.profiler;
   warm_up(workload, problem.device);
   const Schedule& s = options.schedule;
   const int64_t steps = s.skip_first + int64_t{s.repeat} * (int64_t{s.wait} + s.warmup + s.active);
+  const int64_t last_window = steps - s.active;
   profiler.start();
   for (int64_t i = 0; i < steps; ++i) {
-    if (i == s.skip_first + s.wait + s.warmup) reset_peak_memory(problem.device);
+    if (i == last_window) reset_peak_memory(problem.device);
     progress(fmt::format("{}: step {} of {}", nn::mode_name(mode), i + 1, steps));
     {
       const Range forward(range);
@@ -131,11 +138,12 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   }
   profiler.stop();
   progress("");
-  std::sort(result.step_us.begin(), result.step_us.end());
+  take_window(profiler, result);
   result.averages = profiler.key_averages(options.group_by_shape);
   result.memory = memory_stats(problem.device);
   result.memory_summary = memory_summary(problem.device);
   result.note = mode_note(workload, mode);
+  result.runs_as = mode_run(workload, mode);
   if (!result.trace_file.empty()) profiler.export_chrome_trace(result.trace_file);
   return result;
 }
@@ -176,6 +184,17 @@ std::string describe(const Problem& problem, const ModeResult& r, const Options&
   return text;
 }
 
+// "-" where it says nothing of the mode: the same was measured in a row before.
+std::string versus_first(const std::vector<ModeResult>& results, size_t row) {
+  const ModeResult &first = results.front(), &r = results[row];
+  if (row == 0) return "1.00x";
+  const auto before = std::span(results).first(row);
+  if (std::ranges::any_of(before, [&](const ModeResult& other) { return other.runs_as == r.runs_as; }))
+    return "-";
+  return fmt::format("{:.2f}x{}", first.median_us() / r.median_us(),
+                     within_noise(first.spread(), r.spread()) ? " (within noise)" : "");
+}
+
 std::string compare(const Problem& problem, const std::vector<ModeResult>& results) {
   TextTable table({{"mode", false},
                    {"kernels per step"},
@@ -186,12 +205,13 @@ std::string compare(const Problem& problem, const std::vector<ModeResult>& resul
                    {"peak memory"},
                    {"vs first"},
                    {"trace", false}});
-  for (const ModeResult& r : results)
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ModeResult& r = results[i];
     table.add_row({nn::mode_name(r.mode), std::to_string(r.kernels_per_step), format_us(r.median_us()),
                    format_us(r.step_us.front()), format_us(r.step_us.back()),
                    fmt::format("{:.1f}", problem.flops() / r.median_us() / 1e3),
-                   format_bytes(r.memory.peak_allocated),
-                   fmt::format("{:.2f}x", results.front().median_us() / r.median_us()), r.trace_file});
+                   format_bytes(r.memory.peak_allocated), versus_first(results, i), r.trace_file});
+  }
   return table.to_string();
 }
 
@@ -205,8 +225,21 @@ void write_report_of(const std::vector<ModeResult>& results, const std::string& 
   trace::write_report(traces, path, names);
 }
 
+void print_tables(const Problem& problem, const std::vector<ModeResult>& results, const Options& options) {
+  std::string text = problem.to_string() + "\n";
+  for (const ModeResult& result : results) text += describe(problem, result, options);
+  if (problem.device.type == DeviceType::cpu)
+    text += fmt::format("Peak measured in this run: {:.0f} GFLOP/s.\n", cpu::peak_gflops(problem.dtype));
+  fmt::print("{}\n{}", text, compare(problem, results));
+  if (!options.report.empty()) fmt::print("page: {}\n", options.report);
+}
+
 void run(const Problem& problem, const Options& options) {
   if (options.threads > 0) set_thread_count(options.threads);
+  EP_CHECK(!options.compile || !options.mode_given || options.mode == "compiled",
+           "--compile is --mode compiled, got --mode {} beside it", options.mode);
+  EP_CHECK(options.trace.empty() || options.trace.ends_with(".json") || options.trace.ends_with(".json.gz"),
+           "--trace: expected FILE.json or FILE.json.gz, got {}", options.trace);
   std::string named = options.compile ? "compiled" : options.mode;
   if (!options.kernels.empty() && !options.mode_given && !options.compile) named = "tuned";
   const auto modes = modes_from_list(named);
@@ -217,16 +250,10 @@ void run(const Problem& problem, const Options& options) {
     results.push_back(profile_mode(problem, mode, options, named == "all" || modes.size() > 1));
   for (const ModeResult& result : results) print_problems(result.profiler->trace());
   if (!options.report.empty()) write_report_of(results, options.report);
-  if (options.format == "json") {
+  if (options.format == "json")
     fmt::print("{}", to_json(problem, results));
-    return;
-  }
-  std::string text = problem.to_string() + "\n";
-  for (const ModeResult& result : results) text += describe(problem, result, options);
-  if (problem.device.type == DeviceType::cpu)
-    text += fmt::format("Peak measured in this run: {:.0f} GFLOP/s.\n", cpu::peak_gflops(problem.dtype));
-  fmt::print("{}\n{}", text, compare(problem, results));
-  if (!options.report.empty()) fmt::print("page: {}\n", options.report);
+  else
+    print_tables(problem, results, options);
 }
 
 void add_profile_of(Command parent, const char* name, const char* what, ProblemKind kind) {

@@ -73,16 +73,23 @@ std::optional<Problem> read_shape(const std::string& line, const Problem& otherw
 
 template <class Layer>
 Workload workload_of(std::shared_ptr<Layer> layer, const Tensor& x) {
-  return {[layer](const Tensor& in) { return layer->forward(in); }, x, [layer] { return layer->compiled(); },
-          [] { return "there is no gate"; }};
+  return {[layer](const Tensor& in) { return layer->forward(in); }, x, [layer] { return layer->compiled(); }};
 }
 
 }  // namespace
 
-double Problem::flops() const {
+double Problem::weights() const {
   const double products = kind == ProblemKind::mlp ? (gated ? 3 : 2) : 1;
-  return 2.0 * products * static_cast<double>(rows()) * static_cast<double>(dim) *
-         static_cast<double>(hidden);
+  return products * static_cast<double>(dim) * static_cast<double>(hidden);
+}
+
+double Problem::flops() const { return 2.0 * static_cast<double>(rows()) * weights(); }
+
+double Problem::bytes() const {
+  const int64_t result = kind == ProblemKind::mlp ? dim : hidden;
+  const int64_t biases = !bias ? 0 : kind == ProblemKind::mlp ? (gated ? 2 : 1) * hidden + dim : hidden;
+  return static_cast<double>(dtype_size(dtype)) *
+         (weights() + static_cast<double>(biases) + static_cast<double>(rows() * (dim + result)));
 }
 
 std::string Problem::to_string() const {
@@ -170,7 +177,11 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
     const Tensor x = randn({problem.batch, problem.seq, problem.dim}, 42, options);
     const nn::MlpOptions mlp{
         .act = problem.act, .bias = problem.bias, .mode = mode, .tensor = options, .seed = 1};
-    if (!problem.gated) return workload_of(std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp), x);
+    if (!problem.gated) {
+      Workload workload = workload_of(std::make_shared<nn::Mlp>(problem.dim, problem.hidden, mlp), x);
+      workload.only_eager = "there is no gate";
+      return workload;
+    }
     auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
     use_kernels(*layer, kernels);
     Workload workload = workload_of(layer, x);
@@ -187,7 +198,7 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
     };
   const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
   if (mode == nn::Mode::compiled) forward = [compiled](const Tensor& in) { return compiled(in); };
-  return {forward, x, [compiled] { return compiled; }, nullptr, false};
+  return {forward, x, [compiled] { return compiled; }, nullptr, "it is a mode of the MLP"};
 }
 
 void wait_until_compiled(const Workload& workload, nn::Mode mode) {
@@ -196,17 +207,24 @@ void wait_until_compiled(const Workload& workload, nn::Mode mode) {
   workload.compiled().wait_ready();
 }
 
+nn::Mode mode_run(const Workload& workload, nn::Mode mode) {
+  const bool of_the_gated = mode == nn::Mode::tuned || mode == nn::Mode::fused;
+  if (of_the_gated && !workload.only_eager.empty()) return nn::Mode::eager;
+  // Its products one by one and the activation with the gate: what tuned does.
+  if (mode == nn::Mode::fused && !workload.why_not_fused().empty()) return nn::Mode::tuned;
+  return mode;
+}
+
 std::string mode_note(const Workload& workload, nn::Mode mode) {
   if (mode == nn::Mode::compiled) {
     const std::vector<std::string> failures = workload.compiled().stats().failures;
     return failures.empty() ? ""
                             : fmt::format("compiled runs op by op, its build failed: {}", failures.back());
   }
-  if (!workload.is_mlp && mode != nn::Mode::eager)
-    return fmt::format("{} runs as eager: it is a mode of the MLP", nn::mode_name(mode));
-  if (mode != nn::Mode::fused || !workload.why_not_fused) return "";
-  const std::string why = workload.why_not_fused();
-  return why.empty() ? "" : fmt::format("fused runs without a kernel of its own: {}", why);
+  const nn::Mode run = mode_run(workload, mode);
+  if (run == mode) return "";
+  return fmt::format("{} runs as {}: {}", nn::mode_name(mode), nn::mode_name(run),
+                     run == nn::Mode::eager ? workload.only_eager : workload.why_not_fused());
 }
 
 std::vector<nn::Mode> modes_from_list(const std::string& list) {

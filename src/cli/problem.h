@@ -27,7 +27,9 @@ struct Problem {
   Device device{};
 
   int64_t rows() const { return kind == ProblemKind::mlp ? batch * seq : batch; }
+  double weights() const;  // their elements, of all products together
   double flops() const;
+  double bytes() const;           // that must be moved: weights and biases once, x and the result
   std::string to_string() const;  // "gated MLP 64x128, 768/3072, gelu_tanh, f32, cpu"
   std::string to_json() const;    // {"batch":64,...}
 };
@@ -57,9 +59,9 @@ struct Workload {
   std::function<Tensor(const Tensor&)> forward;
   Tensor x;
   std::function<CompiledFunction()> compiled;  // what mode `compiled` runs, once it was called
-  // Of an MLP: why no kernel of mode `fused` takes it; "" where one does.
+  // Of a gated MLP: why no kernel of mode `fused` takes it; "" where one does.
   std::function<std::string()> why_not_fused;
-  bool is_mlp = true;  // otherwise `tuned` and `fused` are nothing else than eager
+  std::string only_eager = {};  // why `tuned` and `fused` are nothing else than eager; "" where they are
 };
 // `kernels` are for the layers of an MLP with a gate.
 Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels = {});
@@ -67,8 +69,11 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
 // What is measured in mode `compiled` is the compiled function, not the calls before it was built.
 void wait_until_compiled(const Workload& workload, nn::Mode mode);
 
-// What a mode does where its own kernels do not run, and why: "fused runs without a kernel of its own: ...".
-// "" where they run. To be asked after wait_until_compiled.
+// The mode whose kernels run in `mode`: mostly itself.
+nn::Mode mode_run(const Workload& workload, nn::Mode mode);
+
+// What a mode does where its own kernels do not run, and why: "fused runs as tuned: ...". "" where they run.
+// To be asked after wait_until_compiled.
 std::string mode_note(const Workload& workload, nn::Mode mode);
 
 // "eager,tuned" in that order, or "all".
