@@ -25,12 +25,15 @@ struct Row {
   nn::Mode mode;
   Timing timing;
   std::optional<DeviceTiming> device;  // of a device with queues; `timing` is its graph time then
-  double of_ceiling = 0;
+  nn::Mode runs_as = nn::Mode::eager;
+  double of_ceiling = 0, of_copy = 0;  // shares of the two ceilings
   int kernels = 0;
   std::string implementation;  // the kernels, in the order they first ran
   std::string note;            // mode_note
 
   double gflops() const { return problem.flops() / timing.median_us / 1e3; }
+  double gbs() const { return problem.bytes() / timing.median_us / 1e3; }
+  bool nearer_to_copy() const { return of_copy > of_ceiling; }
 };
 
 void see_kernels(const Workload& workload, Row& row) {
@@ -52,6 +55,11 @@ void see_kernels(const Workload& workload, Row& row) {
 double ceiling_gflops(const Problem& problem) {
   return problem.device.type == DeviceType::cuda ? device_gflops(problem.device, problem.dtype)
                                                  : cpu::peak_gflops(problem.dtype);
+}
+
+double ceiling_gbs(const Problem& problem) {
+  return problem.device.type == DeviceType::cuda ? device_copy_gbs(problem.device)
+                                                 : cpu::copy_bandwidth_gbs();
 }
 
 // Modes of one problem: in turns on the CPU; a device's, whose inputs and weights fill its cache, one after
@@ -79,19 +87,25 @@ std::vector<Row> bench(const Problem& problem, const std::vector<nn::Mode>& mode
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].of_ceiling = rows[i].gflops() / ceiling_gflops(problem);
+    rows[i].of_copy = rows[i].gbs() / ceiling_gbs(problem);
     see_kernels(workloads[i], rows[i]);
     rows[i].note = mode_note(workloads[i], rows[i].mode);
+    rows[i].runs_as = mode_run(workloads[i], rows[i].mode);
   }
   return rows;
 }
 
-// How much quicker a row is than its problem's first one: a problem's rows follow each other.
-std::vector<double> quicker_than_first(const std::vector<Row>& rows) {
-  std::vector<double> factors;
-  const Row* first = nullptr;
-  for (const Row& r : rows) {
-    if (!first || r.mode == rows.front().mode) first = &r;
-    factors.push_back(first->timing.median_us / r.timing.median_us);
+// How much quicker a row is than its problem's first one, "-" where the same ran in a row before: a problem's
+// rows follow each other.
+std::vector<std::string> quicker_than_first(const std::vector<Row>& rows, size_t modes) {
+  std::vector<std::string> factors;
+  std::set<nn::Mode> seen;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i % modes == 0) seen.clear();
+    const Row& first = rows[i - i % modes];
+    factors.push_back(seen.insert(rows[i].runs_as).second
+                          ? fmt::format("{:.2f}x", first.timing.median_us / rows[i].timing.median_us)
+                          : "-");
   }
   return factors;
 }
@@ -106,11 +120,13 @@ std::string device_json(const Row& r) {
 std::string row_json(const Row& r) {
   return fmt::format(
       R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
-      R"("min_us":{:.3f},"p95_us":{:.3f},{}"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},"kernels":{},"implementation":{},"note":{}}})",
+      R"("min_us":{:.3f},"p95_us":{:.3f},{}"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},)"
+      R"("gbs":{:.3f},"of_copy":{:.4f},"nearer_ceiling":"{}","kernels":{},"implementation":{},"note":{}}})",
       kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
       dtype_name(r.problem.dtype), device_name(r.problem.device), nn::mode_name(r.mode), r.timing.median_us,
-      r.timing.min_us, r.timing.p95_us, device_json(r), r.timing.calls, r.gflops(), r.of_ceiling, r.kernels,
-      json_quote(r.implementation), r.note.empty() ? "null" : json_quote(r.note));
+      r.timing.min_us, r.timing.p95_us, device_json(r), r.timing.calls, r.gflops(), r.of_ceiling, r.gbs(),
+      r.of_copy, r.nearer_to_copy() ? "copy_gbs" : "gflops", r.kernels, json_quote(r.implementation),
+      r.note.empty() ? "null" : json_quote(r.note));
 }
 
 std::string ceilings_json(const Problem& problem) {
@@ -140,14 +156,16 @@ std::string ceilings_text(const Problem& problem) {
         "Ceilings measured in this run: {:.0f} TFLOP/s, copy {:.2f} TB/s.\n",
         device_gflops(problem.device, problem.dtype) / 1e3, device_copy_gbs(problem.device) / 1e3);
   const cpu::PackingCost packing = cpu::packing_cost();
-  return fmt::format(
-      "Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s. Packed {} ({}) once, in "
-      "{}.\n",
-      cpu::peak_gflops(problem.dtype), cpu::copy_bandwidth_gbs(), trace::counted(packing.weights, "weight"),
-      format_bytes(packing.bytes), format_us(packing.seconds * 1e6));
+  const std::string packed =
+      packing.weights == 0
+          ? ""
+          : fmt::format(" Packed {} ({}) once, in {}.", trace::counted(packing.weights, "weight"),
+                        format_bytes(packing.bytes), format_us(packing.seconds * 1e6));
+  return fmt::format("Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s.{}\n",
+                     cpu::peak_gflops(problem.dtype), cpu::copy_bandwidth_gbs(), packed);
 }
 
-std::string to_table(const std::vector<Row>& rows) {
+std::string to_table(const std::vector<Row>& rows, size_t modes) {
   const bool device = rows.front().device.has_value();
   const bool mlp = rows.front().problem.kind == ProblemKind::mlp;
   std::vector<TextTable::Column> columns{{"M"}};
@@ -157,12 +175,13 @@ std::string to_table(const std::vector<Row>& rows) {
     columns.insert(columns.end(), {{"in"}, {"out"}});
   columns.insert(columns.end(), {{"dtype", false}, {"mode", false}, {"median"}, {"min"}, {"p95"}});
   if (device) columns.insert(columns.end(), {{"stream"}, {"wall"}});
-  const bool several = rows.back().mode != rows.front().mode;
+  const bool several = modes > 1;
   const std::string versus = fmt::format("vs {}", nn::mode_name(rows.front().mode));
   if (several) columns.push_back({versus});
-  columns.insert(columns.end(), {{"GFLOP/s"}, {"of peak"}, {"kernels"}, {"implementation", false}});
+  columns.insert(columns.end(),
+                 {{"GFLOP/s"}, {"GB/s"}, {"of ceiling"}, {"kernels"}, {"implementation", false}});
   TextTable table(columns);
-  const std::vector<double> quicker = quicker_than_first(rows);
+  const std::vector<std::string> quicker = quicker_than_first(rows, modes);
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& r = rows[i];
     std::vector<std::string> cells{std::to_string(r.problem.rows()), std::to_string(r.problem.dim),
@@ -175,14 +194,19 @@ std::string to_table(const std::vector<Row>& rows) {
       cells.push_back(format_us(r.device->stream.median_us));
       cells.push_back(format_us(r.device->wall.median_us));
     }
-    if (several) cells.push_back(fmt::format("{:.2f}x", quicker[i]));
+    if (several) cells.push_back(quicker[i]);
     cells.push_back(fmt::format("{:.1f}", r.gflops()));
-    cells.push_back(fmt::format("{:.0f}%", r.of_ceiling * 100));
+    cells.push_back(fmt::format("{:.1f}", r.gbs()));
+    cells.push_back(r.nearer_to_copy() ? fmt::format("{:.0f}% of copy", r.of_copy * 100)
+                                       : fmt::format("{:.0f}% of FLOP/s", r.of_ceiling * 100));
     cells.push_back(std::to_string(r.kernels));
     cells.push_back(r.implementation);
     table.add_row(cells);
   }
-  std::string text = table.to_string() + ceilings_text(rows.front().problem);
+  std::string text = table.to_string() + ceilings_text(rows.front().problem) +
+                     "GB/s count weights, x and the result once each";
+  const bool cached = std::ranges::any_of(rows, [](const Row& r) { return r.of_copy > 1; });
+  text += cached ? "; more than a copy's come from the caches.\n" : ".\n";
   std::set<std::string> told;  // each with the dtype that it holds for
   for (const Row& r : rows) {
     const std::string note =
@@ -222,13 +246,14 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
     if (options->threads > 0) set_thread_count(options->threads);
     const Problem one = problem->finish();
     const auto problems = options->shapes.empty() ? std::vector{one} : read_shapes(options->shapes, one);
+    const std::vector<nn::Mode> modes = modes_from_list(options->modes);
     std::vector<Row> rows;
     for (const Problem& each : problems) {
-      const std::vector<Row> found = bench(each, modes_from_list(options->modes), options->min_time, clock);
+      const std::vector<Row> found = bench(each, modes, options->min_time, clock);
       rows.insert(rows.end(), found.begin(), found.end());
     }
     progress("");
-    fmt::print("{}", options->format == "json" ? to_json(rows) : to_table(rows));
+    fmt::print("{}", options->format == "json" ? to_json(rows) : to_table(rows, modes.size()));
   });
 }
 

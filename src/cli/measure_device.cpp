@@ -18,9 +18,7 @@ double us_since(Clock::time_point start) {
 // As many layers as it takes for none to find its weights in the cache, with an input each.
 std::vector<Workload> rotating(const Problem& problem, nn::Mode mode) {
   const auto element = static_cast<double>(dtype_size(problem.dtype));
-  const double weights = static_cast<double>(problem.dim * problem.hidden) *
-                         (problem.kind == ProblemKind::mlp ? (problem.gated ? 3 : 2) : 1);
-  const double set = element * (weights + static_cast<double>(problem.rows() * problem.dim));
+  const double set = element * (problem.weights() + static_cast<double>(problem.rows() * problem.dim));
   const double cache = static_cast<double>(device_info(problem.device).cache_bytes);
   const auto sets = static_cast<size_t>(std::clamp(2 * cache / set + 1, 2.0, 64.0));
   std::vector<Workload> workloads;
