@@ -4,6 +4,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,20 +77,62 @@ class Program(unittest.TestCase):
 
     def test_a_fused_mlp_that_no_fused_kernel_takes_says_so(self):
         small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
-        f64 = "fused runs without a kernel of its own: gated_panels: its products are computed in f32"
+        f64 = "fused runs as tuned: its kernel computes in f32 only"
         self.assertIn(f"\n{f64}\n", self.result("profile", "mlp", *small, "--mode", "fused", "--dtype", "f64"))
         self.assertEqual(self.profile("mlp", *small, "--mode", "fused", "--dtype", "f64")["modes"][0]["note"], f64)
         bench = ("bench", "mlp", *small, "--dtype", "f64", "--min-time", 0)
         self.assertEqual(self.result(*bench).count(f"\nf64: {f64}\n"), 1)
         self.assertEqual([row["note"] for row in self.json(*bench)["rows"]], [None, None, None, f64])
-        self.assertIn("own: gated_panels: weights are not to be packed\n",
+        self.assertIn("\nfused runs as tuned: weights are not to be packed\n",
                       self.result("profile", "mlp", *small, "--mode", "fused", EPILOGUE_PACK_WEIGHTS="0"))
-        self.assertIn("own: there is no gate\n", self.result("profile", "mlp", *small, "--mode", "fused", "--no-gate"))
+        for mode in ("tuned", "fused"):
+            self.assertIn(f"\n{mode} runs as eager: there is no gate\n", self.result("profile", "mlp", *small, "--mode", mode, "--no-gate"))
         self.assertIsNone(self.profile("mlp", *small, "--mode", "fused", "--dtype", "f16")["modes"][0]["note"])
 
     def test_a_mode_of_the_mlp_says_so_elsewhere(self):
         for mode in ("tuned", "fused"):
             self.assertIn(f"\n{mode} runs as eager: it is a mode of the MLP\n", self.result("profile", "linear", "--mode", mode))
+
+    def test_the_table_and_the_trace_are_of_the_last_window(self):
+        file = self.path / "t.json"
+        found = self.profile("linear", "--repeat", 3, "--trace", file)["modes"][0]
+        steps = [e["dur"] for e in json.loads(file.read_text())["traceEvents"] if e["name"].startswith("ProfilerStep#")]
+        self.assertEqual(len(steps), 3)
+        for key, expected in (("median", sorted(steps)[1]), ("min", min(steps)), ("max", max(steps))):
+            self.assertAlmostEqual(found["step_us"][key], expected, places=2)
+
+    def test_a_mode_that_ran_before_is_no_speedup(self):
+        for shown in (self.result("profile", "matmul-add", "--mode", "all"), self.result("profile", "matmul-add", "--mode", "eager,eager"),
+                      self.result("bench", "linear", "--min-time", 0)):
+            rows = [line.split() for line in shown.splitlines() if re.search(r"\b(tuned|fused|eager)\b.* [0-9.]+[mu]?s ", line)]
+            self.assertGreaterEqual(len(rows), 2)
+            for row in rows[1:]:
+                self.assertIn("-", row)
+
+    def test_peak_memory_is_the_modes_own(self):
+        for _ in range(5):
+            modes = self.profile("linear", "--mode", "all")["modes"]
+            self.assertEqual(len({mode["memory"]["peak_allocated"] for mode in modes}), 1, modes)
+
+    def test_what_a_measurement_lacked_is_told(self):
+        self.assertIn("epilogue: 1000 threads on ", run("bench", "linear", "--threads", 1000, "--min-time", 0).stderr)
+        self.assertIn("epilogue: 1000 threads on ", run("profile", "linear", EPILOGUE_THREADS="1000").stderr)
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * len(os.sched_getaffinity(0)))]
+        try:
+            self.assertIn("epilogue: disturbed: ", run("bench", "linear", "--min-time", "0.2").stderr)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+
+    def test_bench_names_the_nearer_ceiling(self):
+        row = self.json("bench", "mlp", "--batch", 1, "--seq", 1, "--modes", "eager", "--min-time", 0)["rows"][0]
+        self.assertAlmostEqual(row["gbs"], 4 * (3 * 768 * 3072 + 2 * 768) / row["median_us"] / 1e3, delta=0.01)
+        nearer = "copy_gbs" if row["of_copy"] > row["of_ceiling"] else "gflops"
+        self.assertEqual(row["nearer_ceiling"], nearer)
+        text = self.result("bench", "linear", "--dtype", "f64", "--min-time", 0)
+        self.assertRegex(text, "% of (copy|FLOP/s) ")
+        self.assertNotIn("Packed", text)
 
     def test_what_is_not_known_is_named_with_the_help_that_lists_it(self):
         self.refused("bench", "mlp", "--bacth", 1, says="epilogue: '--bacth' is not known; see epilogue bench mlp --help")
@@ -99,7 +142,7 @@ class Program(unittest.TestCase):
 
     def test_a_graphs_memory_is_that_of_its_inputs(self):
         told = self.result("graph", "mlp", "--passes", "--batch", 2, "--seq", 16, "--disable", "gated_fusion")
-        self.assertIn("768.00 KB for what lives between kernels", told)  # two of 32 x 3072 in f32
+        self.assertIn("768.00 KiB for what lives between kernels", told)  # two of 32 x 3072 in f32
 
     def test_compiled_mlp_has_no_kernel_for_the_activation_alone(self):
         small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
@@ -137,6 +180,8 @@ class Program(unittest.TestCase):
         self.assertIn(" became ep::gated_mlp\n", self.result("graph", "mlp", *small, "--passes"))
         text = self.result("graph", "mlp", *small, "--passes", "--code", "--disable", "gated_fusion")
         self.assertIn("graph(%0: f32[s0, s1, 64]):", text)
+        self.assertIn("; disable gated_fusion,gemm_epilogue to see ", self.result("graph", "mlp", *small, "--code"))
+        self.assertNotIn("; disable", self.result("graph", "linear", "--code"))
         self.assertIn("2 ops became ep_fused_gelu_mul_0", text)
         self.assertIn("const Computed v2 = gelu_tanh(v0) * v1;", text)
         self.assertIn("\n== gemm_bias: off\n", self.result("graph", "linear", "--passes", "--disable", "gemm_bias"))
@@ -250,7 +295,7 @@ class Program(unittest.TestCase):
         self.assertIn("gemm_panels accepts", done.stderr)
         plain = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispatch", EPILOGUE_PACK_WEIGHTS="0")
         misspelt = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispach, guards").stderr
-        self.assertEqual(misspelt.splitlines(), ["epilogue: EPILOGUE_VERBOSE: there is no topic 'dispach': expected all, or some of dispatch, tuning, guards, recompiles, compile"])
+        self.assertEqual([line for line in misspelt.splitlines() if ": disturbed: " not in line], ["epilogue: EPILOGUE_VERBOSE: there is no topic 'dispach': expected all, or some of dispatch, tuning, guards, recompiles, compile"])
         self.assertIn("gemm_panels refuses: weights are not to be packed", plain.stderr)
         self.assertIn("gemm_onednn accepts", plain.stderr)
 
@@ -261,7 +306,8 @@ class Program(unittest.TestCase):
         self.refused("profile", "linear", "--nonsense", says="nonsense")
         self.refused("profile", "linear", "--sort", "beauty", says="beauty")
         self.refused("profile", "linear", "--trace", self.path / "none" / "t.json", says="t.json")
-        self.refused("profile", "linear", "--trace", self.path, says=f"{self.path}: is a directory, expected a file\n")
+        (self.path / "d.json").mkdir()
+        self.refused("profile", "linear", "--trace", self.path / "d.json", says="d.json: is a directory, expected a file\n")
         self.refused("profile", "linear", "--report", self.path, says=f"{self.path} cannot be written: is a directory, ")
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
         self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
@@ -272,11 +318,16 @@ class Program(unittest.TestCase):
         self.refused("fly", says="'fly' is not known: expected profile, ")
         self.refused("profile", "mpl", says="'mpl' is not known: expected linear, ")
         self.refused(says="subcommand")
+        self.refused("compile", "--help", says="'compile' is not known: expected profile, ")
+        self.refused("profile", "mlx", "--help", says="'mlx' is not known: expected linear, ")
+        self.refused("profile", "linear", "--compile", "--mode", "fused", says="--compile is --mode compiled, got --mode fused beside it\n")
+        self.refused("profile", "linear", "--trace", self.path / "t.txt", says="--trace: expected FILE.json or FILE.json.gz, got ")
 
     def test_a_number_out_of_range_is_refused_by_its_options_name(self):
         for command, option, value, expected in (
                 ("profile mlp", "--batch", "-1", "1 to 2147483648"), ("profile mlp", "--hidden", "0", "1 to 2147483648"),
                 ("profile linear", "--in-dim", "4294967296", "1 to 2147483648"), ("bench mlp", "--seq", "many", "1 to 2147483648"),
+                ("profile mlp", "--batch", "1e3", "1 to 2147483648"), ("profile mlp", "--wait", "99999999999", "at least 0"),
                 ("profile mlp", "--wait", "-1", "at least 0"), ("profile mlp", "--warmup", "-1", "at least 0"),
                 ("profile mlp", "--active", "0", "at least 1"), ("profile mlp", "--repeat", "0", "at least 1"),
                 ("profile linear", "--rows", "-2", "at least -1"), ("bench linear", "--threads", "-3", "1 to 1024"),
@@ -295,9 +346,10 @@ class Program(unittest.TestCase):
 
     def test_a_result_that_cannot_be_written_is_no_success(self):
         with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "info"], stdout=full, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("could not be written", done.stderr)
+            for command in (["info"], ["--help"], ["trace", "summary", DATA / "traces" / "mlp_eager.json.gz"]):
+                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 2)
+                self.assertEqual(done.stderr, "epilogue: the result could not be written\n")
 
     def test_verify_refuses_a_golden_file_whose_results_do_not_fit(self):
         source = (DATA / "golden" / "linear_float32.safetensors").read_bytes()
@@ -315,10 +367,13 @@ class Program(unittest.TestCase):
     def test_help_shows_examples(self):
         for command in (["profile", "mlp"], ["bench", "mlp"], ["verify"]):
             self.assertIn("Example", self.result(*command, "--help"))
+        self.assertEqual(self.result("help"), self.result("--help"))
+        self.assertEqual(self.result("help", "profile", "mlp"), self.result("profile", "mlp", "--help"))
         self.assertIn("f32, bf16, f16, f64; f64 is", " ".join(self.result("profile", "mlp", "--help").split()))
 
     def test_memory_that_cannot_be_had_is_an_error_with_numbers(self):
         self.refused("profile", "linear", "--batch", str(2**31), "--in-dim", str(2**20), says="out of memory")
+        self.refused("profile", "linear", "--batch", "1000000000", "--in-dim", "768", says="out of memory: 2861.02 GiB were asked for")
 
 
 if __name__ == "__main__":

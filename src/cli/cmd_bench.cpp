@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/cores.h"
 #include "cli/machine.h"
 #include "cli/measure.h"
 #include "cli/measure_device.h"
@@ -65,7 +66,7 @@ double ceiling_gbs(const Problem& problem) {
 // Modes of one problem: in turns on the CPU; a device's, whose inputs and weights fill its cache, one after
 // the other.
 std::vector<Row> bench(const Problem& problem, const std::vector<nn::Mode>& modes, double min_time,
-                       TimedBy clock) {
+                       TimedBy clock, CoreWait& core_wait) {
   const bool device = problem.device.type == DeviceType::cuda;
   std::vector<Workload> workloads;
   std::vector<Row> rows;
@@ -82,7 +83,9 @@ std::vector<Row> bench(const Problem& problem, const std::vector<nn::Mode>& mode
     progress(fmt::format("{} in turns", problem.to_string()));
     std::vector<std::function<void()>> calls;
     for (const Workload& workload : workloads) calls.push_back([&workload] { workload.forward(workload.x); });
+    core_wait.begin();
     const std::vector<Timing> timings = measure_in_turns(calls, min_time, clock);
+    core_wait.end();
     for (size_t i = 0; i < rows.size(); ++i) rows[i].timing = timings[i];
   }
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -245,15 +248,19 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
     if (clock == TimedBy::thread) options->threads = 1;
     if (options->threads > 0) set_thread_count(options->threads);
     const Problem one = problem->finish();
+    const bool on_cpu = one.device.type == DeviceType::cpu;
     const auto problems = options->shapes.empty() ? std::vector{one} : read_shapes(options->shapes, one);
     const std::vector<nn::Mode> modes = modes_from_list(options->modes);
+    if (on_cpu) warn_of_too_many_threads();
     std::vector<Row> rows;
+    CoreWait core_wait;
     for (const Problem& each : problems) {
-      const std::vector<Row> found = bench(each, modes, options->min_time, clock);
+      const std::vector<Row> found = bench(each, modes, options->min_time, clock, core_wait);
       rows.insert(rows.end(), found.begin(), found.end());
     }
     progress("");
     fmt::print("{}", options->format == "json" ? to_json(rows) : to_table(rows, modes.size()));
+    if (on_cpu && clock == TimedBy::wall) core_wait.warn_if_disturbed();
   });
 }
 

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/cores.h"
 #include "cli/output.h"
 #include "cli/problem.h"
 #include "epilogue/device.h"
@@ -105,7 +106,8 @@ void warm_up(const Workload& workload, Device device) {
   }
 }
 
-ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& options, bool several) {
+ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& options, bool several,
+                        CoreWait& core_wait) {
   KernelMap kernels;
   if (!options.kernels.empty() && mode == nn::Mode::tuned) kernels = {{"GatedMlp", options.kernels}};
   const Workload workload = make_workload(problem, mode, kernels);
@@ -127,7 +129,10 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   const int64_t last_window = steps - s.active;
   profiler.start();
   for (int64_t i = 0; i < steps; ++i) {
-    if (i == last_window) reset_peak_memory(problem.device);
+    if (i == last_window) {
+      reset_peak_memory(problem.device);
+      core_wait.begin();
+    }
     progress(fmt::format("{}: step {} of {}", nn::mode_name(mode), i + 1, steps));
     {
       const Range forward(range);
@@ -137,6 +142,7 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
     profiler.step();
   }
   profiler.stop();
+  core_wait.end();
   progress("");
   take_window(profiler, result);
   result.averages = profiler.key_averages(options.group_by_shape);
@@ -246,14 +252,18 @@ void run(const Problem& problem, const Options& options) {
   EP_CHECK(options.kernels.empty() || std::ranges::find(modes, nn::Mode::tuned) != modes.end(),
            "--kernels is for the mode tuned, got --mode {}", named);
   std::vector<ModeResult> results;
+  const bool on_cpu = problem.device.type == DeviceType::cpu;
+  if (on_cpu) warn_of_too_many_threads();
+  CoreWait core_wait;
   for (const nn::Mode mode : modes)
-    results.push_back(profile_mode(problem, mode, options, named == "all" || modes.size() > 1));
+    results.push_back(profile_mode(problem, mode, options, named == "all" || modes.size() > 1, core_wait));
   for (const ModeResult& result : results) print_problems(result.profiler->trace());
   if (!options.report.empty()) write_report_of(results, options.report);
   if (options.format == "json")
     fmt::print("{}", to_json(problem, results));
   else
     print_tables(problem, results, options);
+  if (on_cpu) core_wait.warn_if_disturbed();
 }
 
 void add_profile_of(Command parent, const char* name, const char* what, ProblemKind kind) {
