@@ -360,6 +360,10 @@ class ReportPage(unittest.TestCase):
         self.assertEqual(b.script("return report.model.traces[0].shownTracks.map(t => t.device)"), [False])
         self.assertNotIn("self_device_us", b.script("return [...document.querySelectorAll('#table th')].map(th => th.dataset.key)"))
         b.shot("host-only-light")
+        b.click("#tab-ops")  # in the order of a column that is shown
+        self.assertEqual(b.script("return document.querySelector('th[data-key=self_cpu_us]').ariaSort"), "descending")
+        times = [float(text.replace(",", "")) for text in b.column("self_cpu_us")]
+        self.assertEqual(times, sorted(times, reverse=True))
 
     def test_profile_writes_the_same_page(self):
         b = self.browser
@@ -395,6 +399,17 @@ class ReportPage(unittest.TestCase):
         width, content = b.script("return [document.documentElement.clientWidth, document.documentElement.scrollWidth]")
         self.assertLessEqual(content, width)
         b.shot("narrow-light")
+
+    def test_what_changed_and_the_totals_are_never_cut(self):
+        b = self.browser
+        four = self.report("four", [Path(OPTIONS.data) / f"{name}.json.gz" for name in [*THREE, "mlp_fp32_gelu"]])
+        for width in (800, 1300, 1400):
+            b.size(width, 1000)
+            b.open(four)
+            for part in ("traces", "details"):
+                room, content = b.script("const e = document.getElementById(arguments[0]); return [e.clientWidth, e.scrollWidth]", part)
+                self.assertLessEqual(content, room, f"#{part} at {width}")
+            b.shot(f"four-{width}-light")
 
     def test_hundred_thousand_events_stay_smooth(self):
         b = self.browser

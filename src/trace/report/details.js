@@ -121,7 +121,7 @@ function showTotals(model, range) {
   const used = CATEGORIES.map((category, c) => ({...category, times: totals.map(time => time[c])})).filter(row => row.times.some(time => time > 0));
   const title = range ? `Measured: ${duration(range.to - range.from)}` : "Time by category";
   const shown = model.traces.length > 2 ? brief : duration;
-  const table = make("table", {className: "totals"},
+  const table = make("table", {className: model.traces.length > 3 ? "totals many" : "totals"},
     make("thead", {}, make("tr", {}, make("th"), ...model.traces.map(trace => make("th", {}, model.traces.length > 1 ? trace.letter : "total")))),
     make("tbody", {}, ...used.map(row => {
       const swatch = make("span", {className: "swatch"});

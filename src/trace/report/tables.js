@@ -16,7 +16,7 @@ const TABLES = {
     {key: "kernels", title: "Kernels", show: fixed},
     {key: "regime", title: "Regime", text: true},
   ]},
-  ops: {title: "Ops", sort: "device_total_us", columns: [
+  ops: {title: "Ops", sort: "device_total_us", without: "self_cpu_us", columns: [
     {key: "name", title: "Op", text: true, name: true},
     {key: "shapes", title: "Input shapes", text: true, optional: true},
     {key: "calls", title: "Calls", show: fixed},
@@ -109,7 +109,16 @@ class Tables {
     const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", {numeric: true}) : a - b);
     return rows.sort((a, b) => compare(value(a), value(b)) * (down ? -1 : 1));
   }
-  order() { return this.sorts[this.shown] ?? {key: TABLES[this.shown].sort, down: true}; }
+  order() {
+    const {sort, without, columns} = TABLES[this.shown];
+    const hidden = without && !this.isUsed(columns.find(column => column.key === sort));
+    return this.sorts[this.shown] ?? {key: hidden ? without : sort, down: true};
+  }
+
+  // A column that may be missing is shown where a row has something in it.
+  isUsed(column) {
+    return !column.optional || this.rows[this.shown].some(row => Array.isArray(row[column.key]) ? row[column.key].some(Boolean) : row[column.key]);
+  }
 
   sortBy(column) {
     const {key, down} = this.order();
@@ -120,8 +129,7 @@ class Tables {
 
   render() {
     const all = this.rows[this.shown], rows = this.selectedRows(), several = this.model.traces.length > 1;
-    const used = column => !column.optional || all.some(row => Array.isArray(row[column.key]) ? row[column.key].some(Boolean) : row[column.key]);
-    const columns = [...(several ? [{key: "trace", title: "", text: true, letter: true}] : []), ...TABLES[this.shown].columns.filter(used)];
+    const columns = [...(several ? [{key: "trace", title: "", text: true, letter: true}] : []), ...TABLES[this.shown].columns.filter(column => this.isUsed(column))];
     const most = new Map(columns.filter(c => c.bar).map(c => [c.key, all.reduce((top, row) => Math.max(top, row[c.key] || 0), 1e-9)]));
     const {key, down} = this.order();
     const head = columns.map(column => {
@@ -171,7 +179,7 @@ function showStrip(model, tables) {
     return td;
   };
   const columns = ["Step, median", "Kernels / step", ...(device ? ["Device time", "Device idle"] : []), "Steps", ...(several ? ["Step vs A"] : [])];
-  const head = make("tr", {}, ...(several ? [make("th")] : []), make("th", {className: "text"}, "Trace"), ...columns.map(title => make("th", {title: {"Device time": DEVICE_TIME, "Device idle": DEVICE_IDLE}[title] ?? ""}, title)), make("th", {className: "text"}, "Regime"), make("th", {className: "text wide"}, several ? "What changed against A" : ""));
+  const head = make("tr", {}, ...(several ? [make("th", {className: "letter"})] : []), make("th", {className: "text trace"}, "Trace"), ...columns.map(title => make("th", {title: {"Device time": DEVICE_TIME, "Device idle": DEVICE_IDLE}[title] ?? ""}, title)), make("th", {className: "text regime"}, "Regime"), make("th", {className: "text wide"}, several ? "What changed against A" : ""));
   const rows = lines.map(({trace, steps, wall, kernels, busy, idle, regime, change: delta}, index) => {
     const diff = index ? model.diffs[index - 1] : null;
     const problems = trace.summary.problems.map(p => `${p.what} (${p.count})`).join("; ");
@@ -179,8 +187,8 @@ function showStrip(model, tables) {
     const note = make("td", {className: "text wide"}, problems ? make("span", {className: "problem", title: problems}, `⚠ ${problems} `) : null,
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
     const us_ = value => duration(value * 1e3);
-    return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text", title: trace.summary.file}, trace.raw.name),
-                number(wall, us_), number(kernels, fixed), ...(device ? [number(busy, us_), number(idle, us_)] : []), number(steps, fixed), ...(several ? [change(diff?.damaged.some(Boolean) ? NaN : delta, diff?.steps_within_noise)] : []), make("td", {className: "text"}, regime), note);
+    return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text trace", title: trace.summary.file}, trace.raw.name),
+                number(wall, us_), number(kernels, fixed), ...(device ? [number(busy, us_), number(idle, us_)] : []), number(steps, fixed), ...(several ? [change(diff?.damaged.some(Boolean) ? NaN : delta, diff?.steps_within_noise)] : []), make("td", {className: "text regime"}, regime), note);
   });
   find("traces").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
