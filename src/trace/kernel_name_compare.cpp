@@ -58,7 +58,7 @@ std::string waves_sentence(const KernelName& own, const KernelName& other, const
 std::string stages_reason(const KernelName& a, const KernelName& b) {
   std::string why = "Stages follow from the tile: as many K steps as shared memory holds.";
   if (const int64_t bytes_a = stage_bytes(a), bytes_b = stage_bytes(b); bytes_a > 0 && bytes_b > 0)
-    why += fmt::format(" Here {} KB and {} KB of it.", bytes_a / 1024, bytes_b / 1024);
+    why += fmt::format(" Here {} KiB and {} KiB of it.", bytes_a / 1024, bytes_b / 1024);
   return why;
 }
 

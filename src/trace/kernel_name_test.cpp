@@ -186,7 +186,7 @@ TEST(CompareKernels, TileAndStagesDifferBecauseOfWavesAndSharedMemory) {
       HasSubstr("192x128 makes 256 tiles, 1.94 waves over 132 SMs, 97% filled; 256x128 would make 192, "
                 "1.45 waves, 73% filled"));
   EXPECT_EQ(found[2].field, "stages");
-  EXPECT_THAT(found[2].why, HasSubstr("192 KB and 200 KB"));
+  EXPECT_THAT(found[2].why, HasSubstr("192 KiB and 200 KiB"));
 }
 
 TEST(CompareKernels, AlignmentSplitKEpilogueAndFamilyHaveTheirReasons) {

@@ -182,8 +182,8 @@ TEST(Summary, KernelsShowWhatTheTraceTellsOfThem) {
   order_events(mixed.trace);
   const std::string text = summary_text({summarise(mixed.trace)});
   EXPECT_THAT(text, ContainsRegex("\nk .*10.000us +- +- +- +-\n"));
-  EXPECT_THAT(text, ContainsRegex("Max  Threads  GFLOP    Bytes  GFLOP/s\n"));
-  EXPECT_THAT(text, ContainsRegex("\nworker .*20.000us +2 +0.004 +2.00 KB +200.0\n"));
+  EXPECT_THAT(text, ContainsRegex("Max  Threads  GFLOP +Bytes  GFLOP/s\n"));
+  EXPECT_THAT(text, ContainsRegex("\nworker .*20.000us +2 +0.004 +2.00 KiB +200.0\n"));
   EXPECT_THAT(text, ContainsRegex("\nuntold .*10.000us +- +- +- +-\n"));
 }
 

@@ -29,8 +29,8 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
   return *shared;
 }
 
-// See Tuning. Of more rows the kernel before is longer and ours follow it with less to gain: at 512 rows a tenth
-// would take ways that are 5% slower in a model, at 1024 it took 6% from `eager`.
+// See Tuning. Of more rows the kernel before is longer and ours follow it with less to gain: at 512 rows a
+// tenth would take ways that are 5% slower in a model, at 1024 it took 6% from `eager`.
 double overlap_share(int64_t rows) { return rows <= 320 ? 0.1 : 0; }
 
 // Some of cuBLASLt's kernels take longer to load than a call's share of time. The next two products then
@@ -62,7 +62,8 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   static thread_local int left_alone = 0;  // products still to come that are
   SharedTuning& shared = tuning_of(key, device.index());
   const std::lock_guard lock(shared.mutex);
-  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, overlap_share(key.m));
+  if (!shared.tuning)
+    shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, overlap_share(key.m));
   Tuning& tuning = *shared.tuning;
   const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;
   if (may_time && left_alone > 0) {
