@@ -127,29 +127,34 @@ ModeResult profile_mode(const Problem& problem, nn::Mode mode, const Options& op
   const Schedule& s = options.schedule;
   const int64_t steps = s.skip_first + int64_t{s.repeat} * (int64_t{s.wait} + s.warmup + s.active);
   const int64_t last_window = steps - s.active;
+  const bool on_cpu = problem.device.type == DeviceType::cpu;
+  // Before the window's first step begins: what it takes must not be in that step.
+  const auto begin_last_window = [&] {
+    reset_peak_memory(problem.device);
+    if (on_cpu) core_wait.begin();
+  };
+  if (last_window == 0) begin_last_window();
   profiler.start();
   for (int64_t i = 0; i < steps; ++i) {
-    if (i == last_window) {
-      reset_peak_memory(problem.device);
-      core_wait.begin();
-    }
     progress(fmt::format("{}: step {} of {}", nn::mode_name(mode), i + 1, steps));
     {
       const Range forward(range);
       workload.forward(workload.x);
       backend.synchronize();
     }
+    if (i + 1 == last_window) begin_last_window();
     profiler.step();
   }
   profiler.stop();
-  core_wait.end();
+  if (on_cpu) core_wait.end();
   progress("");
   take_window(profiler, result);
   result.averages = profiler.key_averages(options.group_by_shape);
   result.memory = memory_stats(problem.device);
   result.memory_summary = memory_summary(problem.device);
   result.note = mode_note(workload, mode);
-  result.runs_as = mode_run(workload, mode);
+  // What fused falls back to is our tuned, not a package's.
+  result.runs_as = options.kernels.empty() ? mode_run(workload, mode) : mode;
   if (!result.trace_file.empty()) profiler.export_chrome_trace(result.trace_file);
   return result;
 }

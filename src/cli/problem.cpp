@@ -210,6 +210,7 @@ void wait_until_compiled(const Workload& workload, nn::Mode mode) {
 nn::Mode mode_run(const Workload& workload, nn::Mode mode) {
   const bool of_the_gated = mode == nn::Mode::tuned || mode == nn::Mode::fused;
   if (of_the_gated && !workload.only_eager.empty()) return nn::Mode::eager;
+  if (mode == nn::Mode::compiled && !workload.compiled().stats().failures.empty()) return nn::Mode::eager;
   // Its products one by one and the activation with the gate: what tuned does.
   if (mode == nn::Mode::fused && !workload.why_not_fused().empty()) return nn::Mode::tuned;
   return mode;
