@@ -34,7 +34,10 @@ struct Row {
 
   double gflops() const { return problem.flops() / timing.median_us / 1e3; }
   double gbs() const { return problem.bytes() / timing.median_us / 1e3; }
-  bool nearer_to_copy() const { return of_copy > of_ceiling; }
+  // Reads alone may pass a copy by a little; what passes it by more comes from the caches, which memory does
+  // not bound.
+  bool from_caches() const { return of_copy > 1.25; }
+  bool nearer_to_copy() const { return of_copy > of_ceiling && !from_caches(); }
 };
 
 void see_kernels(const Workload& workload, Row& row) {
@@ -208,8 +211,8 @@ std::string to_table(const std::vector<Row>& rows, size_t modes) {
   }
   std::string text = table.to_string() + ceilings_text(rows.front().problem) +
                      "GB/s count weights, x and the result once each";
-  const bool cached = std::ranges::any_of(rows, [](const Row& r) { return r.of_copy > 1; });
-  text += cached ? "; more than a copy's come from the caches.\n" : ".\n";
+  text +=
+      std::ranges::any_of(rows, &Row::from_caches) ? "; more than a copy's come from the caches.\n" : ".\n";
   std::set<std::string> told;  // each with the dtype that it holds for
   for (const Row& r : rows) {
     const std::string note =

@@ -29,9 +29,12 @@ const Option& Option::checked(int64_t least, int64_t most, const std::string& ex
                         expected](const std::string& text) {
     double number = 0;
     int64_t integer = 0;
-    const bool good = whole ? CLI::detail::lexical_cast(text, integer) && integer >= least && integer <= most
-                            : CLI::detail::lexical_cast(text, number) &&
-                                  number >= static_cast<double>(least) && number <= static_cast<double>(most);
+    const bool read =
+        whole ? CLI::detail::lexical_cast(text, integer) : CLI::detail::lexical_cast(text, number);
+    if (read && whole && integer > most) return fmt::format("expected {} to {}, got {}", least, most, text);
+    const bool good =
+        read && (whole ? integer >= least
+                       : number >= static_cast<double>(least) && number <= static_cast<double>(most));
     return good ? std::string() : fmt::format("expected {}, got {}", expected, text);
   };
   option_->check(CLI::Validator(refusal, ""));

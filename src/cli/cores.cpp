@@ -65,11 +65,11 @@ void CoreWait::warn_if_disturbed() const {
   const double share = waited_s_ / (seconds_ * threads);
   const bool among_themselves = threads > core_count();
   if (among_themselves || waited_s_ < kLeastSeconds || share < kLeastShare) return;
-  warn(
-      fmt::format("disturbed: the threads waited {:.0f}% of the time for a core, so the times are longer "
-                  "than the layer's "
-                  "own; a calm machine helps, {}OMP_WAIT_POLICY=passive",
-                  share * 100, threads > 1 ? fmt::format("--threads {} or ", threads / 2) : "or "));
+  warn(fmt::format(
+      "disturbed: the threads waited {:.0f}% of the time for a core, so the times are longer "
+      "than the layer's "
+      "own; a calm machine helps{}",
+      share * 100, threads > 1 ? fmt::format(", --threads {} or OMP_WAIT_POLICY=passive", threads / 2) : ""));
 }
 
 }  // namespace epilogue::cli
