@@ -215,11 +215,17 @@ TEST(Diff, FromThreeStepsOnTheSlowestDoesNotCount) {
   EXPECT_TRUE(within_noise(Spread({90, 10}), Spread({95, 13}))) << "of two neither can be left out";
 }
 
-TEST(Diff, AChangeAboveHalfIsNeverNoise) {
+TEST(Diff, AChangeOfAllStepsByHalfIsNeverNoise) {
   const Spread a({10, 40, 90, 90}), b({20, 100, 100, 300});
   EXPECT_LE(b.low, a.high);
   EXPECT_FALSE(within_noise(a, b));
   EXPECT_FALSE(within_noise(b, a));
+}
+
+TEST(Diff, StepsThatANeighbourLengthenedAreNoise) {
+  const Spread calm({100, 105}), disturbed({100, 300});
+  EXPECT_TRUE(within_noise(calm, disturbed));
+  EXPECT_TRUE(within_noise(disturbed, calm));
 }
 
 TEST(Diff, OfManyStepsTheOutermostDoNotCount) {

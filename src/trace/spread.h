@@ -36,10 +36,13 @@ struct Spread {
   }
 };
 
-// One median is over 1.5 times the other: more than steps of one program differ by.
+// Of one side both the median and the quickest step are over 1.5 times the other's: a neighbour on the
+// machine lengthens some steps that much, not all.
 inline bool beyond_any_noise(const Spread& a, const Spread& b) {
-  const auto [less, more] = std::minmax(a.median, b.median);
-  return more - less > less / 2;
+  const auto longer = [](const Spread& more, const Spread& less) {
+    return more.median - less.median > less.median / 2 && more.low - less.low > less.low / 2;
+  };
+  return longer(a, b) || longer(b, a);
 }
 
 // The steps of the two overlap in this figure, and the change is not too large for that to excuse it. One
