@@ -6,7 +6,9 @@ Needs Debian's chromium and chromium-driver; without them it fails. --shots leav
 """
 import argparse
 import base64
+import gzip
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -216,7 +218,8 @@ class ReportPage(unittest.TestCase):
         self.assertEqual(kernels, ["5", "4", "4"])
         summary = subprocess.run([OPTIONS.program, "trace", "summary", *(f"{OPTIONS.data}/{name}.json.gz" for name in THREE)],
                                  capture_output=True, text=True, timeout=300, check=True).stdout
-        said = next(line for line in summary.splitlines() if line.startswith("regime")).split()[1:]
+        said = next(line for line in summary.splitlines() if line.startswith("regime"))
+        said = re.split(r"\s{2,}", said)[1:]
         self.assertEqual(b.script("return [...document.querySelectorAll('#traces tbody tr')].map(row => row.cells[8].innerText)"), said)
         self.assertIn("B runs 4 kernels per step instead of 5: gelu and mul became one", rows[1])
         self.assertIn("C runs 4 kernels per step instead of 5: gelu and mul became one", rows[2])
@@ -391,6 +394,16 @@ class ReportPage(unittest.TestCase):
         self.assertIn("No slices", b.text("#details"))
         self.assertIn("no ops", b.text("#table-empty"))
         b.shot("empty-light")
+
+    def test_a_damaged_trace_is_not_said_to_lack_anything(self):
+        whole, cut = Path(OPTIONS.data) / "mlp_eager.json.gz", Path(self.folder.name) / "cut.json"
+        text = gzip.decompress(whole.read_bytes())
+        cut.write_bytes(text[: len(text) // 2])
+        self.browser.open(self.report("cut", [whole, cut]))
+        self.browser.click("#tab-changes")
+        changes = set(self.browser.column("change"))
+        self.assertIn("in A, not in what is left of B", changes)
+        self.assertNotIn("only in A", changes)
 
     def test_narrow_window_does_not_overflow(self):
         b = self.browser

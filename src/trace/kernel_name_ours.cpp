@@ -30,7 +30,8 @@ bool is_instruction_set(std::string_view word) {
 
 bool is_type(std::string_view word) { return !element_type(word).empty(); }
 
-// Ops of two operands, which our table of ops wants of one dtype. "gelu_tanh_mul" is gelu(a) * b.
+// The words of ops of two operands, which are of one dtype: ours ("gelu_tanh_mul" is gelu(a) * b), and those
+// that packages name their kernels by.
 bool takes_two(std::string_view what) {
   constexpr std::string_view kOps[] = {"add", "sub", "mul", "div", "geglu", "swiglu"};
   const Words words = split_words(what);

@@ -113,7 +113,8 @@ std::vector<std::string> device_names(const Trace& trace) {
     if (is_device_work(event.kind)) working.insert(trace.tracks[event.track].process);
   std::vector<std::string> names;
   for (const DeviceProperties& device : trace.devices)
-    if (working.empty() || working.contains(device.id)) names.push_back(device.name);
+    if (!device.name.empty() && (working.empty() || working.contains(device.id)))
+      names.push_back(device.name);
   return names;
 }
 

@@ -9,10 +9,10 @@ namespace {
 std::string step_json(const Step& step) {
   return fmt::format(
       R"({{"name":{},"wall_us":{},"device_busy_us":{},"device_idle_us":{},"kernels":{},"regime":"{}",)"
-      R"("host_ops_us":{},"sync_us":{},"device":{}}})",
+      R"("host_ops_us":{},"sync_us":{},"device":{},"devices":{}}})",
       json_quote(step.name), us_json(step.wall_ns), us_json(step.device_busy_ns),
       us_json(step.device_idle_ns), step.kernels, regime_name(step.regime), us_json(step.host_ops_ns),
-      us_json(step.sync_ns), step.devices > 0 ? std::to_string(step.device) : "null");
+      us_json(step.sync_ns), step.devices > 0 ? std::to_string(step.device) : "null", step.devices);
 }
 
 std::string kernel_json(const KernelStats& kernel) {

@@ -239,7 +239,7 @@ TEST(Steps, OfSeveralDevicesTheBusiestIsShown) {
   const Summary summary = summarise(turns.trace);
   EXPECT_THAT(summary_text({summary}), AllOf(HasSubstr("1 step, 2x NVIDIA H200\n"),
                                              HasSubstr("Of 2 devices the one that worked longest")));
-  EXPECT_THAT(summary_json({summary}), HasSubstr("\"device\":1}"));
+  EXPECT_THAT(summary_json({summary}), HasSubstr("\"device\":1,\"devices\":2}"));
 }
 
 TEST(Steps, DeviceTimeAndIdleAreExplained) {

@@ -10,7 +10,7 @@ const TABLES = {
   steps: {title: "Steps", sort: null, columns: [
     {key: "name", title: "Step", text: true},
     {key: "wall_us", title: "Wall µs", show: us, bar: true},
-    {key: "device", title: "GPU", hint: "The device that worked longest for the step", show: fixed, optional: true},
+    {key: "device", title: "GPU", hint: "The device that worked longest for the step", show: fixed, optional: true, several: true},
     {key: "device_busy_us", title: "Device time µs", hint: DEVICE_TIME, show: us, optional: true},
     {key: "device_idle_us", title: "Device idle µs", hint: DEVICE_IDLE, show: us, optional: true},
     {key: "kernels", title: "Kernels", show: fixed},
@@ -59,8 +59,11 @@ function changeRows(model) {
     const trace = model.traces[i + 1];
     const row = (change, entry, a, b) => ({trace, change, name: entry.name, calls_a: entry.calls?.[0] ?? a?.calls, calls_b: entry.calls?.[1] ?? b?.calls,
       total_a: entry.total_us?.[0] ?? a?.total_us, total_b: entry.total_us?.[1] ?? b?.total_us});
-    const rows = [...diff.only_a.map(entry => row("only in A", entry, entry, null)), ...diff.only_b.map(entry => row(`only in ${trace.letter}`, entry, null, entry)),
-                  ...diff.changed.map(entry => row(entry.time_within_noise ? "changed, within noise" : "changed", entry))];
+    // Of a damaged trace nothing is known to be missing: what it lacks may have been lost.
+    const only = (here, there, lost) => (lost ? `in ${here}, not in what is left of ${there}` : `only in ${here}`);
+    const changed = diff.damaged.some(Boolean) ? "changed, as far as is left" : "changed";
+    const rows = [...diff.only_a.map(entry => row(only("A", trace.letter, diff.damaged[1]), entry, entry, null)), ...diff.only_b.map(entry => row(only(trace.letter, "A", diff.damaged[0]), entry, null, entry)),
+                  ...diff.changed.map(entry => row(entry.time_within_noise ? `${changed}, within noise` : changed, entry))];
     return rows.map(r => ({...r, delta: (r.total_b ?? 0) - (r.total_a ?? 0)}));
   });
 }
@@ -115,8 +118,9 @@ class Tables {
     return this.sorts[this.shown] ?? {key: hidden ? without : sort, down: true};
   }
 
-  // A column that may be missing is shown where a row has something in it.
+  // A column that may be missing is shown where a row has something in it, one of several devices where there are.
   isUsed(column) {
+    if (column.several) return this.rows[this.shown].some(row => row.devices > 1);
     return !column.optional || this.rows[this.shown].some(row => Array.isArray(row[column.key]) ? row[column.key].some(Boolean) : row[column.key]);
   }
 
