@@ -68,7 +68,7 @@ __device__ __forceinline__ void load_weights(const SkinnyArguments& a, uint32_t 
 }
 
 // Run by one thread of each loading warp, which has every S::loaders-th stage: to wait for a stage and ask for
-// its boxes takes a thread 250 cycles, twice as long as the products of 64 rows and 64 tokens.
+// its boxes takes a thread 150 cycles and 50 for each, twice as long as the products of 64 rows and 64 tokens.
 template <class S>
 __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stages, uint32_t full,
                                         uint32_t empty, int loader, int tile, int token, int first,
@@ -95,7 +95,7 @@ __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stage
     if (++stage == S::stages) stage = 0, phase ^= 1;
   }
   // After the last load of the block: a fetch holds up what is asked for behind it.
-  if ((last - first - 1) % S::stages % S::loaders == loader) a.next.fetch();
+  if (last > first && (last - first - 1) % S::stages % S::loaders == loader) a.next.fetch();
 }
 
 template <class S>
@@ -165,7 +165,7 @@ __device__ __forceinline__ void exchange(uint32_t landing, uint32_t landed, int 
         sm90::send(there + landing_slot<S>(rank, to, group, block) * 16, barrier, &d[block][4 * j]);
     }
   }
-  sm90::barrier_wait(landed, 0);
+  sm90::barrier_wait_cluster(landed, 0);
 }
 
 // The sums of this rank's tokens, added over the cluster in the order of ranks, as partial[token][weight

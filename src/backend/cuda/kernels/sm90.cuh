@@ -59,6 +59,18 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) 
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
+// As barrier_wait, for what other blocks of the cluster have written.
+__device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\n"
+      "bra again;\n"
+      "finished:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
 // 16 bytes from registers into another block's shared memory, whose `barrier` counts them.
 __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, const float* v) {
   asm volatile(
