@@ -13,7 +13,7 @@
 namespace epilogue::cli {
 namespace {
 
-// "[=========>          ] 48%  1.20 MB of 2.50 MB", redrawn ten times a second.
+// "[=========>          ] 48%  1.20 MiB of 2.50 MiB", redrawn ten times a second.
 class ProgressBar {
  public:
   void show(uint64_t done, uint64_t total) {

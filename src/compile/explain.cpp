@@ -36,11 +36,12 @@ std::string pass_text(const compiler::PassReport& report, const std::string& bef
 // Which passes took the generated kernels into others, where they did: without them there is code to show.
 std::string way_to_code(const graph::Function& function, std::span<const Tensor> inputs,
                         CompileOptions options) {
-  options.disable.insert(options.disable.end(), {"gated_fusion", "gemm_epilogue"});
+  const auto takers = {"gated_fusion", "gemm_epilogue"};
+  options.disable.insert(options.disable.end(), takers.begin(), takers.end());
   graph::Graph graph = graph::capture(function, inputs);
   compiler::run_passes(graph, options);
   const bool some = std::ranges::any_of(graph.nodes, [](const graph::Node& node) { return !!node.program; });
-  return some ? "; disable gated_fusion,gemm_epilogue to see those they took in" : "";
+  return some ? fmt::format("; disable {} to see those they took in", fmt::join(takers, ",")) : "";
 }
 
 }  // namespace
