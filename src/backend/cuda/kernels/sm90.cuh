@@ -30,17 +30,24 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes)
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finished;\n"
-      "bra again;\n"
-      "finished:\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
+// Waits until a phase of this parity is over: what was written before it is then seen, by this block
+// (barrier_wait) or by any block of the cluster (barrier_wait_cluster).
+#define EP_BARRIER_WAIT(NAME, SCOPE)                                        \
+  __device__ __forceinline__ void NAME(uint32_t barrier, uint32_t parity) { \
+    asm volatile(                                                           \
+        "{\n.reg .pred done;\n"                                             \
+        "again:\n"                                                          \
+        "mbarrier.try_wait.parity.acquire." SCOPE                           \
+        ".shared::cta.b64 done, [%0], %1;\n"                                \
+        "@done bra finished;\n"                                             \
+        "bra again;\n"                                                      \
+        "finished:\n}" ::"r"(barrier),                                      \
+        "r"(parity)                                                         \
+        : "memory");                                                        \
+  }
+EP_BARRIER_WAIT(barrier_wait, "cta")
+EP_BARRIER_WAIT(barrier_wait_cluster, "cluster")
+#undef EP_BARRIER_WAIT
 // A barrier of some of the block's warps; id 0 is __syncthreads'.
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -58,18 +65,6 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) 
   uint32_t there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
-}
-// As barrier_wait, for what other blocks of the cluster have written.
-__device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finished;\n"
-      "bra again;\n"
-      "finished:\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
 }
 // 16 bytes from registers into another block's shared memory, whose `barrier` counts them.
 __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, const float* v) {
