@@ -395,6 +395,13 @@ class ReportPage(unittest.TestCase):
         self.assertIn("no ops", b.text("#table-empty"))
         b.shot("empty-light")
 
+    def test_nested_slices_count_once_in_a_category(self):
+        slices = [("outer", 0, 100), ("inner", 10, 50), ("after", 120, 30)]
+        events = [{"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur} for name, ts, dur in slices]
+        self.browser.open(self.report_of("nested", {"schemaVersion": 1, "traceEvents": events}))
+        self.assertEqual(self.browser.script("return [...timeByCategory(report.model.traces[0], -Infinity, Infinity)][0]"), 130e3)
+        self.assertEqual(self.browser.script("return [...timeByCategory(report.model.traces[0], 50e3, 130e3)][0]"), 60e3)
+
     def test_a_damaged_trace_is_not_said_to_lack_anything(self):
         whole, cut = Path(OPTIONS.data) / "mlp_eager.json.gz", Path(self.folder.name) / "cut.json"
         text = gzip.decompress(whole.read_bytes())

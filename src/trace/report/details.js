@@ -108,16 +108,20 @@ function showSlice({trace, event}, select) {
     ...(trace.label(event) === trace.fullName(event) ? [] : [make("h3", {}, "Name"), make("p", {className: "full-name"}, trace.fullName(event))]));
 }
 
+// How long each lane had a slice of each category, summed over the lanes: nested slices count once.
+function timeByCategory(trace, from, to) {
+  const time = new Float64Array(CATEGORIES.length), until = new Float64Array(CATEGORIES.length * trace.tracks.length).fill(from);
+  for (let i = 0; i < trace.count && trace.start[i] < to; i++) {
+    const lane = trace.trackOf[i] * CATEGORIES.length + trace.category[i], begin = Math.max(trace.start[i], until[lane]), end = Math.min(trace.end[i], to);
+    if (end > begin) time[trace.category[i]] += end - begin, until[lane] = end;
+  }
+  return time;
+}
+
 // Time by category, of everything or of a measured range: the legend as well.
 function showTotals(model, range) {
   const from = range?.from ?? -Infinity, to = range?.to ?? Infinity;
-  const totals = model.traces.map(trace => {
-    const time = new Float64Array(CATEGORIES.length);
-    for (let i = 0; i < trace.count && trace.start[i] < to; i++) {
-      time[trace.category[i]] += Math.max(0, Math.min(trace.end[i], to) - Math.max(trace.start[i], from));
-    }
-    return time;
-  });
+  const totals = model.traces.map(trace => timeByCategory(trace, from, to));
   const used = CATEGORIES.map((category, c) => ({...category, times: totals.map(time => time[c])})).filter(row => row.times.some(time => time > 0));
   const title = range ? `Measured: ${duration(range.to - range.from)}` : "Time by category";
   const shown = model.traces.length > 2 ? brief : duration;
@@ -129,6 +133,6 @@ function showTotals(model, range) {
       return make("tr", {}, make("th", {scope: "row"}, swatch, row.title), ...row.times.map(time => make("td", {}, time ? shown(time) : "–")));
     })));
   find("details").replaceChildren(make("div", {className: "details-head"}, make("h2", {}, title)), 
-    ...(used.length ? [table, make("p", {className: "hint"}, "Nested slices count in each level. Click a slice for its details; hold Shift and drag to measure.")]
+    ...(used.length ? [table, make("p", {className: "hint"}, "A lane's nested slices count once. Click a slice for its details; hold Shift and drag to measure.")]
                     : [make("p", {className: "muted"}, "No slices.")]));
 }
