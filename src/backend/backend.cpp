@@ -42,23 +42,27 @@ const Implementation* Backend::first_that_accepts(const KernelCall& call) const 
   return nullptr;
 }
 
-std::vector<std::string> Backend::refusals(const KernelCall& call) const {
-  std::vector<std::string> found;
+std::string Refusal::to_string() const {
+  return implementation.empty() ? reason : fmt::format("{}: {}", implementation, reason);
+}
+
+std::vector<Refusal> Backend::refusals(const KernelCall& call) const {
+  std::vector<Refusal> found;
   for (const Implementation& implementation : implementations()) {
     if (!serves(implementation, call)) continue;
     const char* reason = implementation.refuse(call);
     if (!reason) return {};
-    found.push_back(fmt::format("{}: {}", implementation.name, reason));
+    found.push_back({implementation.name, reason});
   }
-  if (found.empty()) found.push_back("this device has none");
+  if (found.empty()) found.push_back({"", "this device has none"});
   return found;
 }
 
 const Implementation& Backend::find(const KernelCall& call) const {
   if (const Implementation* found = first_that_accepts(call)) return *found;
-  std::vector<std::string> told = refusals(call);
-  told.insert(told.begin(), describe(call));
-  fail("no implementation takes {}", fmt::join(told, "; "));
+  std::string told = describe(call);
+  for (const Refusal& refusal : refusals(call)) told += "; " + refusal.to_string();
+  fail("no implementation takes {}", told);
 }
 
 // An op's event of its own tells in the trace, on any device, for whom the kernel below it runs.

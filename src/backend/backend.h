@@ -81,6 +81,12 @@ class DeviceQueues {
   virtual detail::StorageRef allocate_pinned(size_t bytes) = 0;  // host memory that copies run from at once
 };
 
+struct Refusal {
+  std::string implementation;  // "" where the device has none for the op
+  std::string reason;
+  std::string to_string() const;  // "NAME: REASON"
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -114,8 +120,8 @@ class Backend {
   // Attrs::implementation is launch's affair.
   const Implementation& find(const KernelCall& call) const;
   bool takes(const KernelCall& call) const { return first_that_accepts(call) != nullptr; }
-  // Why none accepts: "NAME: REASON" of each that serves the op; empty where one does.
-  std::vector<std::string> refusals(const KernelCall& call) const;
+  // Why none accepts, of each that serves the op; empty where one does.
+  std::vector<Refusal> refusals(const KernelCall& call) const;
   // THE choke point: every kernel of every mode runs through here, and its event is emitted by run().
   void launch(const KernelCall& call);
 

@@ -101,7 +101,7 @@ Tensor dispatch_if_taken(Op op, std::span<const Tensor> inputs, const Attrs& att
   return output;
 }
 
-std::vector<std::string> refusals(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
+std::vector<Refusal> refusals(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
   const Inferred out = infer(op, inputs, attrs);
   Tensor output = empty(out.layout.sizes, {out.dtype, out.device});
   return backend_for(out.device).refusals({op, attrs, inputs, output, out.flops});

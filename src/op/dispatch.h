@@ -11,6 +11,8 @@
 
 namespace epilogue {
 
+struct Refusal;  // backend/backend.h
+
 // Runs any op of ops.def but the composite ones, which call this for their parts (composite.cpp).
 Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 
@@ -19,7 +21,7 @@ Tensor dispatch(Op op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 Tensor dispatch_if_taken(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
 
 // Why it would be undefined, for a thread that does not capture: what each implementation of the op says.
-std::vector<std::string> refusals(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
+std::vector<Refusal> refusals(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
 
 // What takes the ops of a thread that captures (graph/capture.h).
 class Recorder {

@@ -1,11 +1,10 @@
 // The gated MLP by the kernels that join its parts, where the device has them.
 #include "op/gated.h"
 
-#include <algorithm>
+#include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "backend/backend.h"
 #include "op/dispatch.h"
 
 namespace epilogue {
@@ -48,12 +47,6 @@ Tensor joined(Op op, std::vector<Tensor> inputs, Act act) {
   return rows.view(sizes);
 }
 
-// "gated_panels: its kernel computes in f32 only" without the implementation's name, which no user knows.
-std::string reason_alone(const std::string& refusal) {
-  const size_t colon = refusal.find(": ");
-  return colon == std::string::npos ? refusal : refusal.substr(colon + 2);
-}
-
 }  // namespace
 
 Tensor gated_linear(const Tensor& x, const GatedWeights& weights, Act act) {
@@ -70,13 +63,14 @@ Tensor gated_mlp(const Tensor& x, const GatedWeights& weights, Act act) {
 std::string why_not_joined(const Tensor& given, const GatedWeights& weights, Act act) {
   const Tensor x = folds(given) ? fold_rows(given) : given;
   const auto reasons = [&](Op op, const std::vector<Tensor>& inputs) {
-    return inputs.empty() ? std::vector<std::string>{"some biases are missing"}
+    return inputs.empty() ? std::vector<Refusal>{{"", "some biases are missing"}}
                           : refusals(op, inputs, {.act = act});
   };
   if (reasons(Op::gated_mlp, mlp_inputs(x, weights)).empty()) return "";
-  std::vector<std::string> told = reasons(Op::gated_linear, linear_inputs(x, weights));
-  std::ranges::transform(told, told.begin(), reason_alone);
-  return fmt::format("{}", fmt::join(told, "; "));
+  std::string told;  // without the implementations' names, which no user knows
+  for (const Refusal& refusal : reasons(Op::gated_linear, linear_inputs(x, weights)))
+    told += (told.empty() ? "" : "; ") + refusal.reason;
+  return told;
 }
 
 }  // namespace epilogue

@@ -131,8 +131,10 @@ std::string refusal(const Graph& graph, const Gated& gated) {
   }
   Tensor output = tensor_to_ask_with(result_of(graph, gated));
   const Attrs attrs{.act = gated.act};
-  return fmt::format(
-      "{}", fmt::join(backend_for(output.device()).refusals({gated.op, attrs, inputs, output}), "; "));
+  std::string told;
+  for (const Refusal& refusal : backend_for(output.device()).refusals({gated.op, attrs, inputs, output}))
+    told += (told.empty() ? "" : "; ") + refusal.to_string();
+  return told;
 }
 
 void rewrite(Graph& graph, const Gated& gated) {
