@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "trace/open.h"
 
 namespace epilogue::cli {
@@ -25,9 +26,9 @@ void add_trace_open(Command trace, int& exit_code) {
     trace::TraceServer server(arguments->file, {.timeout = std::chrono::seconds(arguments->seconds)});
     fmt::print("{}\n", server.link());
     std::fflush(stdout);
-    fmt::print(stderr, "epilogue: waiting for the browser to fetch it; Ctrl-C ends\n");
+    tell("waiting for the browser to fetch it; Ctrl-C ends");
     if (server.serve()) return;
-    fmt::print(stderr, "epilogue: nobody fetched it within {} s\n", arguments->seconds);
+    tell(fmt::format("nobody fetched it within {} s", arguments->seconds));
     exit_code = 1;
   });
 }

@@ -33,16 +33,11 @@ double waited_for_cores_s() {
   return total;
 }
 
-void warn(const std::string& line) {
-  progress("");
-  fmt::print(stderr, "epilogue: {}\n", line);
-}
-
 }  // namespace
 
 void warn_of_too_many_threads() {
   if (thread_count() > core_count())
-    warn(fmt::format("{} threads on {}: they take turns, and every kernel waits for the last of them",
+    tell(fmt::format("{} threads on {}: they take turns, and every kernel waits for the last of them",
                      thread_count(), core_count() == 1 ? "1 core" : fmt::format("{} cores", core_count())));
 }
 
@@ -65,7 +60,7 @@ void CoreWait::warn_if_disturbed() const {
   const double share = waited_s_ / (seconds_ * threads);
   const bool among_themselves = threads > core_count();
   if (among_themselves || waited_s_ < kLeastSeconds || share < kLeastShare) return;
-  warn(fmt::format(
+  tell(fmt::format(
       "disturbed: the threads waited {:.0f}% of the time for a core, so the times are longer "
       "than the layer's "
       "own; a calm machine helps{}",

@@ -13,10 +13,8 @@ namespace {
 
 constexpr const char* kNotWritten = "the result could not be written";
 
-// One line on stderr, in place of a progress line that may stand there.
 int refuse(const std::string& line) {
-  epilogue::cli::progress("");
-  fmt::print(stderr, "epilogue: {}\n", line);
+  epilogue::cli::tell(line);
   return 2;
 }
 

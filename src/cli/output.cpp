@@ -17,6 +17,11 @@ void print_problems(const trace::Trace& trace) {
     fmt::print(stderr, "{}: {}: {}\n", trace.source, problem.what, problem.count);
 }
 
+void tell(std::string_view line) {
+  progress("");
+  fmt::print(stderr, "epilogue: {}\n", line);
+}
+
 void progress(std::string_view text) {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
   if (terminal) fmt::print(stderr, "\r\033[K{}", text);

@@ -15,6 +15,9 @@ void add_format_option(Command command, std::string& format);
 // Says on stderr what is damaged or missing in the trace, a line each.
 void print_problems(const trace::Trace& trace);
 
+// One line on stderr, "epilogue: LINE", in place of a progress line that may stand there.
+void tell(std::string_view line);
+
 // Says on stderr what is being done, on one line that the next call replaces; nothing where stderr is no
 // terminal. An empty text clears the line.
 void progress(std::string_view text);
