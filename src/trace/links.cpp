@@ -47,6 +47,13 @@ void order_events(Trace& trace) {
     std::inplace_merge(events.begin(), middle, events.end(), comes_before);
 }
 
+std::set<int64_t> working_devices(const Trace& trace) {
+  std::set<int64_t> working;
+  for (const Event& event : trace.events)
+    if (is_device_work(event.kind)) working.insert(trace.tracks[event.track].process);
+  return working;
+}
+
 std::vector<uint32_t> launching_calls(const Trace& trace) {
   std::vector<std::pair<uint32_t, uint32_t>> calls;  // correlation, event
   for (uint32_t i = 0; i < trace.events.size(); ++i) {

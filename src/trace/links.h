@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "epilogue/trace.h"
@@ -13,6 +14,7 @@ inline constexpr uint32_t kNoEvent = UINT32_MAX;
 inline bool is_device_work(EventKind kind) {
   return kind == EventKind::kernel || kind == EventKind::gpu_memcpy || kind == EventKind::gpu_memset;
 }
+std::set<int64_t> working_devices(const Trace& trace);  // the numbers of those with work
 inline bool is_runtime_call(EventKind kind) {
   return kind == EventKind::cuda_runtime || kind == EventKind::cuda_driver;
 }

@@ -109,19 +109,14 @@ class StepFinder {
  private:
   // Devices in the order of their numbers; without any, the CPU's kernels take the place of the first.
   void number_devices() {
-    std::map<int64_t, size_t> places;
-    for (const Event& event : trace_.events)
-      if (is_device_work(event.kind)) places[trace_.tracks[event.track].process] = 0;
-    for (auto& [device, place] : places) {
-      place = devices_.size();
-      devices_.push_back(device);
-    }
+    const std::set<int64_t> working = working_devices(trace_);
+    devices_.assign(working.begin(), working.end());
     has_device_ = !devices_.empty();
     ran_.resize(std::max<size_t>(1, devices_.size()));
     device_of_track_.resize(trace_.tracks.size());
     for (size_t track = 0; track < trace_.tracks.size(); ++track)
-      if (const auto at = places.find(trace_.tracks[track].process); at != places.end())
-        device_of_track_[track] = at->second;
+      if (const auto at = std::ranges::find(devices_, trace_.tracks[track].process); at != devices_.end())
+        device_of_track_[track] = static_cast<size_t>(at - devices_.begin());
   }
 
   void choose_device(Step& step, const Measured& measured) const {

@@ -108,9 +108,7 @@ std::vector<DeviceMemory> memory_stats(const Trace& trace) {
 }
 
 std::vector<std::string> device_names(const Trace& trace) {
-  std::set<int64_t> working;
-  for (const Event& event : trace.events)
-    if (is_device_work(event.kind)) working.insert(trace.tracks[event.track].process);
+  const std::set<int64_t> working = working_devices(trace);
   std::vector<std::string> names;
   for (const DeviceProperties& device : trace.devices)
     if (!device.name.empty() && (working.empty() || working.contains(device.id)))
