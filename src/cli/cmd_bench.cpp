@@ -137,10 +137,11 @@ std::string row_json(const Row& r) {
 
 std::string ceilings_json(const Problem& problem) {
   if (problem.device.type == DeviceType::cuda)
-    return fmt::format(R"({{"gflops":{:.1f},"copy_gbs":{:.1f}}})",
-                       device_gflops(problem.device, problem.dtype), device_copy_gbs(problem.device));
+    return fmt::format(R"({{"gflops":{:.1f},"copy_gbs":{:.1f}}})", ceiling_gflops(problem),
+                       ceiling_gbs(problem));
   return fmt::format(R"({{"gflops":{:.1f},"amx_bf16_gflops":{:.1f},"copy_gbs":{:.1f}}})",
-                     cpu::peak_fma_gflops(), cpu::peak_amx_bf16_gflops(), cpu::copy_bandwidth_gbs());
+                     problem.dtype == DType::f64 ? cpu::peak_fma_f64_gflops() : cpu::peak_fma_gflops(),
+                     cpu::peak_amx_bf16_gflops(), ceiling_gbs(problem));
 }
 
 std::string to_json(const std::vector<Row>& rows) {
@@ -160,7 +161,7 @@ std::string ceilings_text(const Problem& problem) {
         "Times are the device's own, from graphs over inputs and weights that rotate past its cache; stream: "
         "calls queued one behind the other; wall: a call and its synchronisation.\n"
         "Ceilings measured in this run: {:.0f} TFLOP/s, copy {:.2f} TB/s.\n",
-        device_gflops(problem.device, problem.dtype) / 1e3, device_copy_gbs(problem.device) / 1e3);
+        ceiling_gflops(problem) / 1e3, ceiling_gbs(problem) / 1e3);
   const cpu::PackingCost packing = cpu::packing_cost();
   const std::string packed =
       packing.weights == 0
@@ -168,7 +169,7 @@ std::string ceilings_text(const Problem& problem) {
           : fmt::format(" Packed {} ({}) once, in {}.", trace::counted(packing.weights, "weight"),
                         format_bytes(packing.bytes), format_us(packing.seconds * 1e6));
   return fmt::format("Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s.{}\n",
-                     cpu::peak_gflops(problem.dtype), cpu::copy_bandwidth_gbs(), packed);
+                     ceiling_gflops(problem), ceiling_gbs(problem), packed);
 }
 
 std::string to_table(const std::vector<Row>& rows, size_t modes) {
