@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <span>
 
@@ -44,7 +43,7 @@ struct ModeResult {
   nn::Mode runs_as = nn::Mode::eager;
   std::unique_ptr<Profiler> profiler;  // holds the last window's trace, which all that follows is of
   KeyAverages averages;
-  std::vector<double> step_us;  // in order of size
+  std::vector<int64_t> step_ns;  // in order of size
   int64_t kernels_per_step = 0;
   std::vector<std::string> kernels;  // of the last step, in order
   MemoryStats memory;
@@ -53,12 +52,10 @@ struct ModeResult {
   std::string note;  // mode_note
   int64_t dropped = 0;
 
-  double median_us() const { return trace::median_of(step_us); }
-  trace::Spread spread() const {
-    std::vector<int64_t> ns;
-    for (const double us : step_us) ns.push_back(std::llround(us * 1e3));
-    return trace::Spread(ns);
-  }
+  trace::Spread spread() const { return trace::Spread(step_ns); }
+  double median_us() const { return static_cast<double>(trace::median_of(step_ns)) / 1e3; }
+  double min_us() const { return static_cast<double>(step_ns.front()) / 1e3; }
+  double max_us() const { return static_cast<double>(step_ns.back()) / 1e3; }
 };
 
 // "t.json.gz" for the only mode, "t.eager.json.gz" among several.
@@ -82,8 +79,8 @@ void take_window(const Profiler& profiler, ModeResult& result) {
   const trace::Trace& trace = profiler.trace();
   const auto launches = trace::launching_calls(trace);
   const auto steps = trace::find_steps(trace, launches);
-  for (const trace::Step& step : steps) result.step_us.push_back(static_cast<double>(step.wall_ns) / 1e3);
-  std::sort(result.step_us.begin(), result.step_us.end());
+  for (const trace::Step& step : steps) result.step_ns.push_back(step.wall_ns);
+  std::sort(result.step_ns.begin(), result.step_ns.end());
   result.kernels_per_step = steps.back().kernels;
   const bool on_device = std::ranges::any_of(
       trace.events, [](const trace::Event& event) { return trace::is_device_work(event.kind); });
@@ -171,7 +168,7 @@ std::string to_json(const Problem& problem, const std::vector<ModeResult>& resul
     modes.push_back(fmt::format(
         R"({{"mode":"{}","kernels_per_step":{},"step_us":{{"median":{:.3f},"min":{:.3f},"max":{:.3f}}},"ops":{},)"
         R"("memory":{{"peak_allocated":{},"peak_reserved":{}}},"trace":{},"dropped":{},"note":{}}})",
-        nn::mode_name(r.mode), r.kernels_per_step, r.median_us(), r.step_us.front(), r.step_us.back(),
+        nn::mode_name(r.mode), r.kernels_per_step, r.median_us(), r.min_us(), r.max_us(),
         ops_json(r.averages), r.memory.peak_allocated, r.memory.peak_reserved,
         r.trace_file.empty() ? "null" : json_quote(r.trace_file), r.dropped,
         r.note.empty() ? "null" : json_quote(r.note)));
@@ -219,7 +216,7 @@ std::string compare(const Problem& problem, const std::vector<ModeResult>& resul
   for (size_t i = 0; i < results.size(); ++i) {
     const ModeResult& r = results[i];
     table.add_row({nn::mode_name(r.mode), std::to_string(r.kernels_per_step), format_us(r.median_us()),
-                   format_us(r.step_us.front()), format_us(r.step_us.back()),
+                   format_us(r.min_us()), format_us(r.max_us()),
                    fmt::format("{:.1f}", problem.flops() / r.median_us() / 1e3),
                    format_bytes(r.memory.peak_allocated), versus_first(results, i), r.trace_file});
   }
