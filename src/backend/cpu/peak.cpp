@@ -65,8 +65,9 @@ double seconds_since(Clock::time_point start) {
 }
 
 #if defined(__x86_64__)
-// Two tiles of A and two of B in bf16, signs and mantissas at random around 1: the clock follows the power that
-// the multipliers draw, and zeros draw little (a core of an Emerald Rapids: 3.1 TFLOP/s on zeros, 2.4 on these).
+// Two tiles of A and two of B in bf16, signs and mantissas at random around 1: the clock follows the power
+// that the multipliers draw, and zeros draw little (a core of an Emerald Rapids: 3.1 TFLOP/s on zeros, 2.4 on
+// these).
 struct alignas(64) RandomTiles {
   uint16_t element[4][kAmxRows * kAmxDepth];
   RandomTiles() {

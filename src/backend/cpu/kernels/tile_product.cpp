@@ -45,6 +45,10 @@ struct EmulatedTiles {
                   static_cast<const std::byte*>(from) + r * stride, kAmxRowBytes);
   }
   template <int kTile>
+  static void load_once(const void* from, int64_t stride) {
+    load<kTile>(from, stride);
+  }
+  template <int kTile>
   static void store(void* to, int64_t stride) {
     for (int64_t r = 0; r < registers().shapes.rows[kTile]; ++r)
       std::memcpy(static_cast<std::byte*>(to) + r * stride, registers().tile[kTile] + r * kAmxRowBytes,
@@ -115,11 +119,14 @@ void multiply_block(const TileBlock& block) {
   }
   const std::byte *x = block.rows, *w = block.panel;
   const char* ahead = block.ahead;
+  // The weight passes by: kept in L1 it would push the rows out, which the next panel reads again (16 cores
+  // of an Emerald Rapids, 768/3072: 2 to 15% less for 8192 rows, 9 to 14% for 128; two cores of another 2 to
+  // 5%).
   for (int64_t step = 0; step < block.steps; ++step, x += block.step_bytes, w += 2 * kTileBytes) {
-    Tiles::template load<6>(w, kAmxRowBytes);
+    Tiles::template load_once<6>(w, kAmxRowBytes);
     Tiles::template load<4>(x, block.row_bytes);
     Tiles::template multiply<0, 4, 6>();
-    Tiles::template load<7>(w + kTileBytes, kAmxRowBytes);
+    Tiles::template load_once<7>(w + kTileBytes, kAmxRowBytes);
     Tiles::template multiply<1, 4, 7>();
     if constexpr (kBlocks == Blocks::two_of_rows) {
       Tiles::template load<5>(x + block.lower_rows, block.row_bytes);
@@ -127,9 +134,9 @@ void multiply_block(const TileBlock& block) {
       Tiles::template multiply<3, 5, 7>();
     }
     if constexpr (kBlocks == Blocks::two_of_panels) {
-      Tiles::template load<5>(w + block.panel_bytes, kAmxRowBytes);
+      Tiles::template load_once<5>(w + block.panel_bytes, kAmxRowBytes);
       Tiles::template multiply<2, 4, 5>();
-      Tiles::template load<6>(w + block.panel_bytes + kTileBytes, kAmxRowBytes);
+      Tiles::template load_once<6>(w + block.panel_bytes + kTileBytes, kAmxRowBytes);
       Tiles::template multiply<3, 4, 6>();
     }
     for (const char* end = ahead + block.ahead_step; ahead < end; ahead += kAmxRowBytes)
