@@ -5,7 +5,7 @@
 // clang-format off
 // rows, width, ping-pong
 #define EP_TILE_CONFIGS(X) \
-  X(128, 192, true) X(128, 128, true) X(128, 224, false) X(128, 256, false) X(128, 176, false)
+  X(128, 192, true) X(128, 128, true) X(128, 224, false) X(128, 256, false) X(128, 176, false) X(128, 192, false) X(128, 144, false)
 
 // weight rows, tokens, split of K, blocks per multiprocessor
 #define EP_SKINNY_CONFIGS(X)                                                                        \

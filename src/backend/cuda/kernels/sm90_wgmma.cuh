@@ -57,7 +57,8 @@ struct Wgmma;
   ", "                                                                                         \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define EP_P76 EP_P64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75"
+#define EP_P72 EP_P64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define EP_P76 EP_P72 ", %72, %73, %74, %75"
 #define EP_P80 \
   EP_P64       \
   ", "         \
@@ -97,6 +98,7 @@ struct Wgmma;
   EP_WGMMA(TYPE, NAME, 96, 48, 48, 49, 50, EP_P48, EP_R32(0), EP_R16(32))                   \
   EP_WGMMA(TYPE, NAME, 104, 52, 52, 53, 54, EP_P52, EP_R32(0), EP_R16(32), EP_R4(48))       \
   EP_WGMMA(TYPE, NAME, 128, 64, 64, 65, 66, EP_P64, EP_R64(0))                              \
+  EP_WGMMA(TYPE, NAME, 144, 72, 72, 73, 74, EP_P72, EP_R64(0), EP_R8(64))                   \
   EP_WGMMA(TYPE, NAME, 152, 76, 76, 77, 78, EP_P76, EP_R64(0), EP_R8(64), EP_R4(72))        \
   EP_WGMMA(TYPE, NAME, 176, 88, 88, 89, 90, EP_P88, EP_R64(0), EP_R16(64), EP_R8(80))       \
   EP_WGMMA(TYPE, NAME, 192, 96, 96, 97, 98, EP_P96, EP_R64(0), EP_R32(64))                  \
@@ -118,6 +120,7 @@ EP_WGMMA_WIDTHS(__half, "f16")
 #undef EP_P48
 #undef EP_P52
 #undef EP_P64
+#undef EP_P72
 #undef EP_P76
 #undef EP_P80
 #undef EP_P88

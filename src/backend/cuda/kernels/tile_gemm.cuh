@@ -41,7 +41,7 @@ struct TileShape {
   static constexpr int box_columns = outputs % 64 == 0 && width != 192 ? 64
                                      : outputs % 32 == 0               ? 32
                                      : outputs % 16 == 0               ? 16
-                                                                       : outputs;  // 88: rows of 176 bytes
+                                                                       : outputs;  // 72 and 88: rows of 144 and 176 bytes
   static constexpr int box_bytes = 64 * box_columns * 2;
   static constexpr int buffers = box_columns >= 64 ? 2 : box_columns == 32 ? 3 : 4;
   static constexpr int out_bytes = 2 * buffers * box_bytes;
@@ -210,7 +210,7 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
   constexpr int pitch = S::box_columns * 2;
   const int thread = threadIdx.x % 128, lane = thread % 32;
   const int row = thread / 32 * 16 + lane % 16;  // the row whose address this lane gives to stmatrix
-  // Rows of 176 bytes fall into different banks by themselves.
+  // Rows of 144 and 176 bytes fall into different banks by themselves.
   const int swizzle = pitch == 128 ? row % 8 : pitch == 64 ? row / 2 % 4 : pitch == 32 ? row / 4 % 2 : 0;
 #pragma unroll
   for (int block = 0; block < S::row_blocks; ++block) {
