@@ -9,16 +9,23 @@
 namespace epilogue::graph {
 namespace {
 
+// Of a result's storage, which it fills. What no size counts, no memory holds: the allocation will refuse it.
+size_t bytes_of(const Value& value) {
+  size_t bytes = 0;
+  const bool over = __builtin_mul_overflow(numel_of(value.sizes()), dtype_size(value.dtype), &bytes);
+  return over ? kBoundlessStorage : bytes;
+}
+
 class Capture final : public Recorder {
  public:
   explicit Capture(Graph& graph) : graph_(graph) {}
 
-  Tensor add_input(const Value& like) {
+  Tensor add_input(const Value& like, size_t storage_bytes) {
     Value value = like;
     value.kind = ValueKind::input;
     const ValueId id = graph_.add_value(std::move(value));
     graph_.inputs.push_back(id);
-    return stand_in_for(id);
+    return stand_in_for(id, storage_bytes);
   }
 
   Tensor record(Op op, std::span<const Tensor> inputs, const Attrs& attrs) override {
@@ -76,7 +83,7 @@ class Capture final : public Recorder {
     const ValueId id = graph_.add_value(std::move(value));
     node.outputs = {id};
     graph_.nodes.push_back(std::move(node));
-    if (base == kNoValue) return stand_in_for(id);
+    if (base == kNoValue) return stand_in_for(id, bytes_of(graph_.value(id)));
     const Value& made = graph_.value(id);
     const Tensor& owner = owners_.at(base);
     by_storage_[owner.storage()].push_back(id);
@@ -94,8 +101,9 @@ class Capture final : public Recorder {
     return id;
   }
 
-  Tensor stand_in_for(ValueId id) {
-    Tensor tensor = stand_in(graph_.value(id));
+  // Its storage has the bytes that the real one has: capture refuses the as_strided that eager refuses.
+  Tensor stand_in_for(ValueId id, size_t storage_bytes) {
+    Tensor tensor = stand_in(graph_.value(id), storage_bytes);
     keep(id, tensor);
     return tensor;
   }
@@ -145,8 +153,8 @@ Value with_symbols(Graph& graph, Value value) {
 
 }  // namespace
 
-Tensor stand_in(const Value& value) {
-  detail::StorageRef storage = storage_over(nullptr, SIZE_MAX / 16, value.device, {});
+Tensor stand_in(const Value& value, size_t storage_bytes) {
+  detail::StorageRef storage = storage_over(nullptr, storage_bytes, value.device, {});
   storage.get()->captured = true;
   return Tensor::over(std::move(storage), value.dtype, value.layout.sizes, value.layout.strides,
                       value.layout.offset);
@@ -158,8 +166,9 @@ Graph capture(const Function& function, std::span<const Tensor> inputs, const Ca
   std::vector<Tensor> stand_ins;
   for (size_t i = 0; i < inputs.size(); ++i) {
     EP_CHECK(inputs[i].defined(), "compile: input {} is an undefined tensor", i);
-    Value like = value_like(inputs[i]);
-    stand_ins.push_back(recorder.add_input(options.symbols ? with_symbols(graph, like) : like));
+    const Value like = value_like(inputs[i]);
+    stand_ins.push_back(options.symbols ? recorder.add_input(with_symbols(graph, like), kBoundlessStorage)
+                                        : recorder.add_input(like, inputs[i].storage()->bytes));
   }
   const RecordingScope scope(recorder);
   const std::vector<Tensor> outputs = function(stand_ins);

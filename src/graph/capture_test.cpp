@@ -45,6 +45,19 @@ TEST(Capture, RunsNoKernelAndTakesNoMemory) {
   EXPECT_EQ(graph.value(graph.outputs[0]).sizes(), (Dims{1 << 24, 1 << 20}));
 }
 
+TEST(Capture, RefusesTheAsStridedThatEagerRefuses) {
+  const std::vector<Tensor> x{randn({64}, 1).slice(0, 48, 64)};
+  const auto reaching = [](int64_t elements, bool of_result) {
+    return [=](std::span<const Tensor> in) {
+      return std::vector{(of_result ? relu(in[0]) : in[0]).as_strided({elements}, {1}, 0)};
+    };
+  };
+  EXPECT_EQ(message_of(reaching(64, false), x), "");
+  EXPECT_THAT(message_of(reaching(65, false), x), HasSubstr("reach element 64, the storage holds 64"));
+  EXPECT_EQ(message_of(reaching(16, true), x), "");
+  EXPECT_THAT(message_of(reaching(17, true), x), HasSubstr("reach element 16, the storage holds 16"));
+}
+
 TEST(Capture, ReadingAValueSaysWhatToDo) {
   const std::vector<Tensor> x{randn({2, 3}, 1)};
   const Function items = [](std::span<const Tensor> in) {

@@ -45,7 +45,7 @@ struct Graph {
   std::vector<ValueId> inputs, outputs;
   // Sizes that stand for the leading dimensions, when they were captured as such: printed by their names.
   std::vector<std::pair<std::string, int64_t>> symbols;
-  bool absolute_offsets = false;  // as_strided was asked of an input: its offset matters
+  bool absolute_offsets = false;  // as_strided was asked of an input: its place in its storage matters
 
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
@@ -83,7 +83,8 @@ void verify(const Graph& graph, const std::string& after);
 // Runs the graph op by op, as eager does.
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs);
 
-// A tensor without contents, for inference.
-Tensor stand_in(const Value& value);
+// A tensor without contents, for inference. Views of it may reach as far as its storage has bytes.
+inline constexpr size_t kBoundlessStorage = SIZE_MAX / 16;
+Tensor stand_in(const Value& value, size_t storage_bytes = kBoundlessStorage);
 
 }  // namespace epilogue::graph
