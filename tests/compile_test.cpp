@@ -185,6 +185,17 @@ TEST(Compile, SeesAWatchedTensorThatIsReplaced) {
   EXPECT_LT(max_error(f(x), layer.forward(x)), 1e-6);
 }
 
+TEST(Compile, SeesAWatchedTensorThatBecameItsTranspose) {
+  nn::Linear layer(8, 8, {.bias = false});
+  const CompiledFunction f =
+      compile([&](const Tensor& x) { return layer.forward(x); }, {.watch = {&layer.weight}});
+  const Tensor x = randn({3, 8}, 1);
+  f(x);
+  f.wait_ready();
+  layer.weight = layer.weight.t();
+  EXPECT_LT(max_error(f(x), layer.forward(x)), 1e-6);
+}
+
 TEST(Compile, SeveralInputsAndOutputsAndViewsOfInputs) {
   const auto function = [](std::span<const Tensor> in) {
     const Tensor sum = add(in[0], in[1]);
@@ -220,6 +231,16 @@ TEST(Compile, AnInputThatBeginsElsewhereInItsStorageIsReadThere) {
     g(x);
     g.wait_ready();
     EXPECT_EQ(max_error(g(x), absolute(x)), 0);
+  }
+}
+
+TEST(Compile, AnInputOverASmallerStorageIsNotReadPastIt) {
+  const CompiledFunction f = compile([](const Tensor& x) { return relu(x.as_strided({1000}, {1}, 0)); });
+  const Tensor large = ones({1000}), small = ones({16});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(f(large.slice(0, 0, 16)).numel(), 1000);
+    f.wait_ready();
+    EXPECT_THROW(f(small), Error);
   }
 }
 

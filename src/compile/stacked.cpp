@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "tensor/storage.h"
+
 namespace epilogue::compiler {
 namespace {
-
-bool same_tensor(const Tensor& a, const Tensor& b) {
-  return a.shares_storage_with(b) && a.offset() == b.offset() && a.sizes() == b.sizes();
-}
 
 std::vector<uint64_t> versions_of(const graph::Parts& parts) {
   std::vector<uint64_t> versions;
@@ -32,7 +30,7 @@ Tensor stack(const graph::Parts& parts) {
 Tensor StackedConstants::get(const graph::Parts& parts) {
   const std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
-    if (!std::ranges::equal(entry.parts, parts, same_tensor)) continue;
+    if (!std::ranges::equal(entry.parts, parts, same_view)) continue;
     const bool current =
         std::ranges::equal(entry.parts, entry.versions,
                            [](const Tensor& part, uint64_t version) { return part.version() == version; });

@@ -41,6 +41,11 @@ void Storage::keep_derived(const DerivedKey& key, uint64_t made_from_version,
   derived_.push_back({key, made_from_version, std::move(value)});
 }
 
+bool same_view(const Tensor& a, const Tensor& b) {
+  return a.shares_storage_with(b) && a.offset() == b.offset() && a.dtype() == b.dtype() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
 detail::StorageRef storage_over(void* data, size_t bytes, Device device, std::function<void(void*)> deleter) {
   struct Wrapped : Storage {
     std::function<void(void*)> deleter;

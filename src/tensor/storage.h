@@ -46,6 +46,10 @@ struct Storage {
   std::vector<Derived> derived_;
 };
 
+// Whether both show the same elements of one storage in the same order, as the same dtype. Two undefined ones
+// do.
+bool same_view(const Tensor& a, const Tensor& b);
+
 // A storage over the caller's memory; `deleter` may be empty.
 detail::StorageRef storage_over(void* data, size_t bytes, Device device, std::function<void(void*)> deleter);
 
