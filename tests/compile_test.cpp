@@ -196,6 +196,30 @@ TEST(Compile, SeesAWatchedTensorThatBecameItsTranspose) {
   EXPECT_LT(max_error(f(x), layer.forward(x)), 1e-6);
 }
 
+TEST(Compile, LetsGoOfTensorsThatWereReplaced) {
+  for (const std::vector<std::string>& enable : {std::vector<std::string>{}, {"gate_up_merge"}}) {
+    nn::GatedMlp layer(32, 48);
+    const CompiledFunction f =
+        compile([&](const Tensor& x) { return layer.forward(x); },
+                {.disable = {"gated_fusion"}, .enable = enable, .watch = {&layer.gate_proj.weight}});
+    const auto replace_and_call = [&](uint64_t seed) {
+      layer.gate_proj.weight = randn({48, 32}, seed).set_parameter();
+      for (const int64_t rows : {3, 4}) {
+        const Tensor x = randn({rows, 32}, seed);
+        f(x);
+        f.wait_ready();
+        EXPECT_LT(max_error(f(x), layer.forward(x)), 1e-3);
+      }
+    };
+    replace_and_call(1);
+    replace_and_call(2);
+    const int64_t before = memory_stats().allocated;
+    for (uint64_t seed = 3; seed < 9; ++seed) replace_and_call(seed);
+    EXPECT_EQ(memory_stats().allocated, before);
+    EXPECT_EQ(f.stats().recompiles, 0);
+  }
+}
+
 TEST(Compile, SeveralInputsAndOutputsAndViewsOfInputs) {
   const auto function = [](std::span<const Tensor> in) {
     const Tensor sum = add(in[0], in[1]);

@@ -100,6 +100,8 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
     count_recompile(instances.empty() ? nullptr : instances.front().get(), inputs);
     start_build(instance);
   }
+  // No call will find those of tensors that were replaced, which they keep alive.
+  std::erase_if(instances, [&](const auto& old) { return !old->guards.same_watched(options.watch); });
   if (instances.size() >= kMostInstances) instances.pop_back();
   instances.insert(instances.begin(), instance);
   return instance;

@@ -67,7 +67,7 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
 
   const graph::Function function;
   const CompileOptions options;
-  const std::shared_ptr<compiler::StackedConstants> stacked = std::make_shared<compiler::StackedConstants>();
+  compiler::StackedConstants stacked;
 
   mutable std::mutex mutex;
   std::vector<std::shared_ptr<Instance>> instances;  // the latest used first

@@ -44,8 +44,8 @@ Tensor run_gated(const Node& node, const std::vector<Tensor>& inputs) {
 
 }  // namespace
 
-Plan::Plan(Graph graph, BufferPlan buffers, std::shared_ptr<StackedConstants> stacked)
-    : graph_(std::move(graph)), buffers_(std::move(buffers)), stacked_(std::move(stacked)) {
+Plan::Plan(Graph graph, BufferPlan buffers, StackedConstants& stacked)
+    : graph_(std::move(graph)), buffers_(std::move(buffers)) {
   buffers_.offsets.resize(graph_.values.size(), -1);
   last_read_.resize(graph_.nodes.size());
   std::vector<int> last(graph_.values.size(), -1);
@@ -57,10 +57,12 @@ Plan::Plan(Graph graph, BufferPlan buffers, std::shared_ptr<StackedConstants> st
   std::vector<bool> leaves(graph_.values.size());
   for (const ValueId id : graph_.outputs) leaves[index(graph_.value(id).base)] = true;
   for (size_t v = 0; v < graph_.values.size(); ++v) {
+    const Value& value = graph_.values[v];
     const bool used = last[v] >= 0 || leaves[v];
-    if (graph_.values[v].kind == graph::ValueKind::constant && used)
-      constants_.push_back(static_cast<ValueId>(v));
-    if (graph_.values[v].kind == graph::ValueKind::result && last[v] >= 0 && !leaves[v])
+    if (value.kind == graph::ValueKind::constant && used)
+      constants_.push_back(
+          {static_cast<ValueId>(v), value.parts.empty() ? nullptr : stacked.of(value.parts)});
+    if (value.kind == graph::ValueKind::result && last[v] >= 0 && !leaves[v])
       last_read_[static_cast<size_t>(last[v])].push_back(static_cast<ValueId>(v));
   }
 }
@@ -72,10 +74,8 @@ class Plan::Running {
       : plan_(plan), tensors_(plan.graph_.values.size()) {
     const Graph& graph = plan.graph_;
     for (size_t i = 0; i < inputs.size(); ++i) tensors_[index(graph.inputs[i])] = inputs[i];
-    for (const ValueId id : plan.constants_) {
-      const Value& value = graph.value(id);
-      tensors_[index(id)] = value.parts.empty() ? value.constant : plan.stacked_->get(value.parts);
-    }
+    for (const auto& [id, stacked] : plan.constants_)
+      tensors_[index(id)] = stacked ? stacked->get() : graph.value(id).constant;
     if (plan.buffers_.workspace > 0)
       workspace_ = backend_for(plan.buffers_.device).allocate(static_cast<size_t>(plan.buffers_.workspace));
   }
@@ -147,9 +147,13 @@ void Plan::prepare() const {
 }
 
 int64_t Plan::refresh_constants() const {
-  for (const ValueId id : constants_)
-    if (const Value& value = graph_.value(id); !value.parts.empty()) stacked_->get(value.parts);
-  return stacked_->made();
+  int64_t made = 0;
+  for (const Constant& constant : constants_) {
+    if (!constant.stacked) continue;
+    constant.stacked->get();
+    made += constant.stacked->made();
+  }
+  return made;
 }
 
 bool Plan::is_prepared() const {

@@ -15,7 +15,7 @@ namespace epilogue::compiler {
 // Immutable: any number of threads may run it at once, each with intermediates of its own.
 class Plan {
  public:
-  Plan(graph::Graph graph, BufferPlan buffers, std::shared_ptr<StackedConstants> stacked);
+  Plan(graph::Graph graph, BufferPlan buffers, StackedConstants& stacked);
 
   // The inputs have the sizes and strides that the graph was captured with.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
@@ -34,9 +34,12 @@ class Plan {
 
   graph::Graph graph_;
   BufferPlan buffers_;
-  std::shared_ptr<StackedConstants> stacked_;
-  std::vector<int64_t> flops_;             // of each node
-  std::vector<graph::ValueId> constants_;  // those that are read
+  struct Constant {
+    graph::ValueId id = graph::kNoValue;
+    std::shared_ptr<StackedConstant> stacked;  // where it is made of parts
+  };
+  std::vector<int64_t> flops_;       // of each node
+  std::vector<Constant> constants_;  // those that are read
   std::vector<std::vector<graph::ValueId>>
       last_read_;  // of each node: what has an allocation of its own and ends there
 };

@@ -7,12 +7,6 @@
 namespace epilogue::compiler {
 namespace {
 
-std::vector<uint64_t> versions_of(const graph::Parts& parts) {
-  std::vector<uint64_t> versions;
-  for (const Tensor& part : parts) versions.push_back(part.version());
-  return versions;
-}
-
 Tensor stack(const graph::Parts& parts) {
   Dims sizes = parts[0].sizes();
   for (size_t i = 1; i < parts.size(); ++i) sizes[0] += parts[i].size(0);
@@ -27,28 +21,29 @@ Tensor stack(const graph::Parts& parts) {
 
 }  // namespace
 
-Tensor StackedConstants::get(const graph::Parts& parts) {
+Tensor StackedConstant::get() {
   const std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_) {
-    if (!std::ranges::equal(entry.parts, parts, same_view)) continue;
-    const bool current =
-        std::ranges::equal(entry.parts, entry.versions,
-                           [](const Tensor& part, uint64_t version) { return part.version() == version; });
-    if (current) return entry.whole;
-    entry.versions = versions_of(parts);
-    entry.whole = stack(parts);
-    ++made_;
-    return entry.whole;
-  }
-  std::vector<uint64_t> versions = versions_of(parts);
-  entries_.push_back({parts, std::move(versions), stack(parts)});
+  if (std::ranges::equal(parts_, versions_, {}, &Tensor::version)) return whole_;
+  versions_.clear();
+  for (const Tensor& part : parts_) versions_.push_back(part.version());
+  whole_ = stack(parts_);
   ++made_;
-  return entries_.back().whole;
+  return whole_;
 }
 
-int64_t StackedConstants::made() const {
+int64_t StackedConstant::made() const {
   const std::lock_guard lock(mutex_);
   return made_;
+}
+
+std::shared_ptr<StackedConstant> StackedConstants::of(const graph::Parts& parts) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(known_, [](const auto& one) { return one.expired(); });
+  for (const auto& one : known_)
+    if (auto known = one.lock(); known && std::ranges::equal(known->parts(), parts, same_view)) return known;
+  auto made = std::make_shared<StackedConstant>(parts);
+  known_.push_back(made);
+  return made;
 }
 
 }  // namespace epilogue::compiler
