@@ -2,6 +2,7 @@
 #include "epilogue/compile.h"
 
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -96,6 +97,18 @@ TEST(Compile, LinearIsOneKernelAndLinearGeluLinearTwo) {
   two.wait_ready();
   EXPECT_EQ(kernels_of([&] { two(x); }).size(), 2u);
   EXPECT_LT(max_error(two(x), mlp.forward(x)), 1e-5);
+}
+
+TEST(Compile, NanPassesThroughReluAsInEager) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const bool parameter : {false, true}) {
+      const Tensor weight = randn({64, 64}, 3, {dtype}).set_parameter(parameter);
+      const CompiledFunction f = compile([&](const Tensor& t) { return relu(mm(t, weight)); });
+      const Tensor x = full({8, 64}, std::nan(""), {dtype});
+      f(x);
+      f.wait_ready();
+      EXPECT_TRUE(std::isnan(f(x).select(0, 0).select(0, 0).item())) << dtype_name(dtype) << " " << parameter;
+    }
 }
 
 TEST(Compile, SixtyFourLengthsAreNoRecompile) {

@@ -132,8 +132,7 @@ Matmul::Matmul(const MatmulKey& key) : threads_(key.threads) {
   }
   for (size_t i = 0; i < kMaxPostOps; ++i) {
     const PostOp& op = key.post[i];
-    if (op.kind == PostOp::Kind::relu) ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    if (!op.reads_matrix()) continue;
+    if (op.kind == PostOp::Kind::none) break;
     const memory::desc matrix({op.one_row ? 1 : key.m, key.n}, type_of(op.dtype), memory::format_tag::ab);
     operand_arguments_[i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1;
     ops.append_binary(

@@ -16,12 +16,11 @@ enum class BiasKind : uint8_t { none, row, broadcast };
 
 // What is done to each element of a product before it is stored, in order.
 struct PostOp {
-  enum class Kind : uint8_t { none, relu, add, mul };
+  enum class Kind : uint8_t { none, add, mul };
   Kind kind = Kind::none;
-  DType dtype = DType::f32;  // of the matrix that add and mul read, contiguous
+  DType dtype = DType::f32;  // of the matrix that it reads, contiguous
   bool one_row = false;      // the same for every row
   bool operator==(const PostOp&) const = default;
-  bool reads_matrix() const { return kind == Kind::add || kind == Kind::mul; }
 };
 inline constexpr size_t kMaxPostOps = 4;
 
@@ -46,7 +45,7 @@ class Matmul {
   // thread.
   static Matmul& get(const MatmulKey& key);
 
-  // `operands`: the matrices of the post-ops that read one, by the number of the post-op.
+  // `operands`: the matrices of the post-ops.
   void execute(const void* a, const void* b, const void* bias, void* c,
                std::span<const void* const> operands = {});
   const char* name() const { return name_; }  // "onednn_brgemm_avx512_f32"
@@ -59,7 +58,7 @@ class Matmul {
   detail::StorageRef scratch_;
   int bias_argument_ = 0, threads_ = 1;
   std::array<dnnl::memory, kMaxPostOps> operands_;
-  std::array<int, kMaxPostOps> operand_arguments_{};  // 0: reads no matrix
+  std::array<int, kMaxPostOps> operand_arguments_{};  // 0: there is no such post-op
   const char* name_ = "";
 };
 

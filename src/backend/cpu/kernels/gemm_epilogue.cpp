@@ -52,16 +52,13 @@ const char* post_ops_of(const KernelCall& call, std::vector<ProductPostOp>& post
     const ProgramStep& step = program.steps[i];
     const bool first = step.a == now, second = step.b == now;
     if (first == second) return "the steps do not follow one another";
-    if (step.op == Op::relu)
-      post.push_back({{.kind = PostOp::Kind::relu}, {}});
-    else if (step.op != Op::add && step.op != Op::mul)
+    if (step.op == Op::relu) return "oneDNN's relu makes 0 of NaN";
+    if (step.op != Op::add && step.op != Op::mul)
       return "gelu, silu and rounding are quicker on a block in cache";
-    if (step.b >= 0) {
-      const int16_t other = first ? step.b : step.a;
-      if (other >= inputs) return "the steps do not follow one another";
-      const auto kind = step.op == Op::add ? PostOp::Kind::add : PostOp::Kind::mul;
-      if (const char* reason = add_operand(call, kind, other, post)) return reason;
-    }
+    const int16_t other = first ? step.b : step.a;
+    if (other >= inputs) return "the steps do not follow one another";
+    const auto kind = step.op == Op::add ? PostOp::Kind::add : PostOp::Kind::mul;
+    if (const char* reason = add_operand(call, kind, other, post)) return reason;
     now = static_cast<int16_t>(inputs + static_cast<int16_t>(i));
   }
   return post.size() <= kMaxPostOps ? nullptr : "there are more than four post-ops";

@@ -145,8 +145,7 @@ const char* multiply_rows(const Product& product, int64_t begin, int64_t end, in
   std::array<const void*, kMaxPostOps> operands{};
   for (size_t i = 0; i < product.post.size(); ++i) {
     const auto& [op, matrix] = product.post[i];
-    operands[i] =
-        matrix.data ? matrix.data + begin * matrix.row * static_cast<int64_t>(dtype_size(op.dtype)) : nullptr;
+    operands[i] = matrix.data + begin * matrix.row * static_cast<int64_t>(dtype_size(op.dtype));
   }
   Matrix a = product.a;
   a.data += begin * a.row * product.stored_size();

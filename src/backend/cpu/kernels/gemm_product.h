@@ -17,8 +17,7 @@ struct Matrix {
   int64_t row = 0, column = 0;
 };
 
-// Work on the product before it is stored: an activation, or an addition or multiplication with another
-// matrix.
+// Work on the product before it is stored: an addition or multiplication with another matrix.
 struct ProductPostOp {
   PostOp op;
   Matrix operand;  // row 0: the same for every row
