@@ -292,6 +292,16 @@ TEST(Compile, EmptyTensorsPassThrough) {
   EXPECT_EQ(f.stats().failed_builds, 0);
 }
 
+TEST(Compile, AProductOverAnInnerSizeOfZeroIsItsBias) {
+  const Tensor weight = empty({8, 0}).set_parameter(), bias = ones({8}), x = empty({4, 0});
+  const CompiledFunction f = compile([&](const Tensor& t) { return relu(linear(t, weight, bias)); });
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(max_error(f(x), ones({4, 8})), 0);
+    f.wait_ready();
+  }
+  EXPECT_EQ(f.stats().failed_builds, 0);
+}
+
 TEST(Compile, ACompiledFunctionInsideAnotherIsPartOfItsGraph) {
   const CompiledFunction inner = compile([](const Tensor& x) { return relu(x); });
   const CompiledFunction outer = compile([&](const Tensor& x) { return mul(inner(x), x); });

@@ -40,7 +40,9 @@ ValueId product_for(const Graph& graph, const std::vector<int>& made_by, size_t 
     const int by = made_by[static_cast<size_t>(graph.value(reader.inputs[i]).base)];
     if (by < 0) continue;
     const Node& node = graph.nodes[static_cast<size_t>(by)];
-    const bool takes = (node.op == Op::mm || node.op == Op::addmm) && !node.program;
+    // Where there is nothing to multiply no kernel has an epilogue.
+    const bool takes = (node.op == Op::mm || node.op == Op::addmm) && !node.program &&
+                       graph.value(node.inputs.back()).sizes()[0] > 0;
     if (!takes || !read_by_only(graph, node.outputs[0], at)) continue;
     if (best == graph::kNoValue || activates(*program, i)) best = node.outputs[0];
   }
