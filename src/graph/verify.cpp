@@ -14,11 +14,8 @@ class Verifier {
   void run() {
     made_.assign(graph_.values.size(), false);
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      const Value& value = graph_.values[v];
-      made_[v] = value.kind != ValueKind::result;
-      require(value.base >= 0 && static_cast<size_t>(value.base) < graph_.values.size() &&
-                  graph_.value(value.base).base == value.base,
-              "value %{} views %{}, which has no storage of its own", v, value.base);
+      made_[v] = graph_.values[v].kind != ValueKind::result;
+      if (made_[v]) check_base(static_cast<ValueId>(v));
     }
     for (const Node& node : graph_.nodes) check_node(node);
     for (const ValueId output : graph_.outputs)
@@ -33,6 +30,13 @@ class Verifier {
 
   bool known(ValueId id) const { return id >= 0 && static_cast<size_t>(id) < graph_.values.size(); }
 
+  // Only of what is there: the base of a view whose node was removed may have become a view itself.
+  void check_base(ValueId id) const {
+    const ValueId base = graph_.value(id).base;
+    require(known(base) && graph_.value(base).base == base,
+            "value %{} views %{}, which has no storage of its own", id, base);
+  }
+
   void check_node(const Node& node) {
     const char* name = op_row(node.op).name;
     for (const ValueId input : node.inputs)
@@ -43,6 +47,7 @@ class Verifier {
       require(known(output) && !made_[static_cast<size_t>(output)], "{} makes %{}, which is there already",
               name, output);
       made_[static_cast<size_t>(output)] = true;
+      check_base(output);
     }
     if (node.program) check_program(node, name);
     if (node.op != Op::fused && node.op != Op::fill_) check_inferred(node, name);

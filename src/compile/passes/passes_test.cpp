@@ -77,6 +77,18 @@ TEST(CommonSubexpressions, KeepsTwoOutputsApartAndDifferentAttributes) {
   EXPECT_THAT(gelus.after, HasSubstr("add(%1, %2)"));
 }
 
+TEST(GateUpMerge, TakesAProductWithAViewThatNobodyReads) {
+  const Tensor gate = parameter({16, 8}, 1), up = parameter({16, 8}, 2);
+  const auto story = run_alone(
+      [&](std::span<const Tensor> in) {
+        const Tensor product = linear(in[0], gate);
+        product.t();
+        return one(mul(gelu(product), linear(in[0], up)));
+      },
+      {randn({4, 8}, 3)}, "gate_up_merge", {"dead_code"});
+  EXPECT_THAT(story.notes, HasSubstr("one product over stacked weights"));
+}
+
 TEST(ViewFolding, FoldsViewsOfViewsAndDropsThoseThatChangeNothing) {
   const auto story = run_alone(
       [](std::span<const Tensor> in) {
