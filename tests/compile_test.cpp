@@ -84,6 +84,19 @@ TEST(Compile, AGateWithoutActivationIsOneKernelToo) {
   EXPECT_LT(max_error(g(row), outer(row)), 1e-5);
 }
 
+TEST(Compile, AGateRegroupedBeforeTheDownProductKeepsItsRows) {
+  const Tensor gate = randn({64, 32}, 1).set_parameter(), up = randn({64, 32}, 2).set_parameter(),
+               down = randn({16, 32}, 3).set_parameter(), x = randn({8, 32}, 4);
+  const auto function = [&](const Tensor& t) {
+    return linear(mul(gelu(linear(t, gate)), linear(t, up)).view({-1, 32}), down);
+  };
+  const CompiledFunction f = compile(function);
+  f(x);
+  f.wait_ready();
+  EXPECT_LT(max_error(f(x), function(x)), 1e-3);
+  EXPECT_EQ(f.stats().failed_builds, 0);
+}
+
 TEST(Compile, LinearIsOneKernelAndLinearGeluLinearTwo) {
   const nn::Linear linear(32, 64);
   const Tensor x = randn({16, 32}, 1);

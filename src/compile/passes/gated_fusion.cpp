@@ -95,8 +95,8 @@ std::optional<Gated> with_down(const Graph& graph, const Gated& pair) {
   const Value& factor = graph.value(down->inputs.back());
   const Value& weight = graph.value(factor.base);
   if (rows.base != pair.result || !is_whole(graph, down->inputs[down->inputs.size() - 2]) ||
-      weight.kind != graph::ValueKind::constant || weight.sizes().size() != 2 ||
-      !graph::same_layout(factor.layout, view_t(weight.layout)))
+      rows.sizes() != graph.value(pair.stands_for[0]).sizes() || weight.kind != graph::ValueKind::constant ||
+      weight.sizes().size() != 2 || !graph::same_layout(factor.layout, view_t(weight.layout)))
     return {};
   if (biases && graph.value(down->inputs[0]).sizes() != Dims{weight.sizes()[0]}) return {};
   Gated whole = pair;
