@@ -139,6 +139,21 @@ TEST(Compile, SixtyFourLengthsAreNoRecompile) {
   EXPECT_LE(stats.eager_calls, 1) << "only the first call may run op by op";
 }
 
+TEST(Compile, TheSizesUsedTheLongestAgoGoFirst) {
+  const CompiledFunction f = compile([](const Tensor& x) { return relu(x); });
+  f(ones({1}));
+  f.wait_ready();
+  for (int64_t i = 1; i <= 256; ++i) f(ones({i}));
+  f(ones({1}));
+  f(ones({257}));  // one too many: size 2 goes
+  int64_t planned = f.stats().shapes;
+  f(ones({256}));
+  f(ones({1}));
+  EXPECT_EQ(f.stats().shapes, planned);
+  f(ones({2}));
+  EXPECT_EQ(f.stats().shapes, planned + 1);
+}
+
 TEST(Compile, CountsRecompilesAndKeepsTheirReasons) {
   const CompiledFunction f = compile([](const Tensor& x) { return relu(add(x, x)); });
   const auto call = [&](const Tensor& x) {

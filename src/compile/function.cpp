@@ -53,7 +53,7 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::find
   const auto holds = [&](const auto& instance) { return instance->guards.hold(inputs, options.watch); };
   const auto found = std::ranges::find_if(instances, holds);
   if (found == instances.end()) return nullptr;
-  std::swap(*found, instances.front());
+  std::rotate(instances.begin(), found, found + 1);
   return instances.front();
 }
 
