@@ -1,20 +1,24 @@
 #include <algorithm>
+#include <bit>
 
 #include "compile/passes/edit.h"
 
 namespace epilogue::compiler {
 namespace {
 
+// By their bits: 0.0 and -0.0 are equal and fill with different values.
+bool same_number(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+
 bool same_attrs(const Attrs& a, const Attrs& b) {
   return a.approximate == b.approximate && a.act == b.act && a.dtype == b.dtype && a.device == b.device &&
-         a.value == b.value && std::ranges::equal(a.numbers, b.numbers) && a.sizes == b.sizes &&
+         same_number(a.value, b.value) && std::ranges::equal(a.numbers, b.numbers) && a.sizes == b.sizes &&
          a.strides == b.strides && a.implementation == b.implementation;
 }
 
 bool same(const graph::Graph& graph, const graph::Node& a, const graph::Node& b) {
+  const graph::Value &of_a = graph.value(a.outputs[0]), &of_b = graph.value(b.outputs[0]);
   return a.op == b.op && a.inputs == b.inputs && a.outputs.size() == b.outputs.size() && !a.program &&
-         !b.program && same_attrs(a.attrs, b.attrs) &&
-         graph.value(a.outputs[0]).dtype == graph.value(b.outputs[0]).dtype;
+         !b.program && same_attrs(a.attrs, b.attrs) && of_a.dtype == of_b.dtype && of_a.device == of_b.device;
 }
 
 // Two outputs of the function stay two tensors.

@@ -77,6 +77,15 @@ TEST(CommonSubexpressions, KeepsTwoOutputsApartAndDifferentAttributes) {
   EXPECT_THAT(gelus.after, HasSubstr("add(%1, %2)"));
 }
 
+TEST(CommonSubexpressions, TellsZeroFromNegativeZero) {
+  const auto story = run_alone(
+      [](std::span<const Tensor> in) {
+        return std::vector{add(in[0], full({8}, 0.0)), add(in[0], full({8}, -0.0))};
+      },
+      {randn({4, 8}, 1)}, "common_subexpressions");
+  EXPECT_EQ(story.after, story.before);
+}
+
 TEST(GateUpMerge, TakesAProductWithAViewThatNobodyReads) {
   const Tensor gate = parameter({16, 8}, 1), up = parameter({16, 8}, 2);
   const auto story = run_alone(
