@@ -241,6 +241,14 @@ TEST(View, WrongArgumentsAreErrors) {
   EXPECT_THROW(numbered({1, 1}).expand({int64_t{1} << 62, 8}), Error);
 }
 
+TEST(View, SizesThatNo64BitsCountAreRefusedBesideAnEmptyOneToo) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  EXPECT_THROW(zeros({0}).view({0, kLarge, kLarge}), Error);
+  EXPECT_THROW(contiguous_strides({2, kLarge, kLarge}), Error);
+  EXPECT_THROW(bytes_for({kLarge, kLarge >> 18}, DType::f32), Error);
+  EXPECT_EQ(bytes_for({kLarge, 2}, DType::bf16), size_t{1} << 42);
+}
+
 TEST(View, SliceClampsLikePython) {
   const Tensor x = numbered({5});
   EXPECT_EQ(x.slice(0, -2, 100).sizes(), (Dims{2}));

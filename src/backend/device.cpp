@@ -83,7 +83,7 @@ Graph Graph::capture(Device device, const std::function<void()>& fn) {
 void Graph::replay() const { queues_of(device_, "Graph::replay").replay(handle_.get()); }
 
 Tensor empty_pinned(const Dims& sizes, DType dtype, Device device) {
-  const size_t bytes = static_cast<size_t>(numel_of(sizes)) * dtype_size(dtype);
+  const size_t bytes = bytes_for(sizes, dtype);
   return Tensor::over(queues_of(device, "empty_pinned").allocate_pinned(bytes), dtype, sizes,
                       contiguous_strides(sizes), 0);
 }

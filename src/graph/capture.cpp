@@ -9,13 +9,6 @@
 namespace epilogue::graph {
 namespace {
 
-// Of a result's storage, which it fills. What no size counts, no memory holds: the allocation will refuse it.
-size_t bytes_of(const Value& value) {
-  size_t bytes = 0;
-  const bool over = __builtin_mul_overflow(numel_of(value.sizes()), dtype_size(value.dtype), &bytes);
-  return over ? kBoundlessStorage : bytes;
-}
-
 class Capture final : public Recorder {
  public:
   explicit Capture(Graph& graph) : graph_(graph) {}
@@ -83,8 +76,8 @@ class Capture final : public Recorder {
     const ValueId id = graph_.add_value(std::move(value));
     node.outputs = {id};
     graph_.nodes.push_back(std::move(node));
-    if (base == kNoValue) return stand_in_for(id, bytes_of(graph_.value(id)));
     const Value& made = graph_.value(id);
+    if (base == kNoValue) return stand_in_for(id, bytes_for(made.sizes(), made.dtype));
     const Tensor& owner = owners_.at(base);
     by_storage_[owner.storage()].push_back(id);
     return Tensor::over(owner.storage_ref(), made.dtype, made.layout.sizes, made.layout.strides,

@@ -43,11 +43,8 @@ std::array<float, 4> normals(uint64_t counter, uint64_t seed) {
 }  // namespace
 
 Tensor empty(const Dims& sizes, TensorOptions options) {
-  int64_t bytes = 0;
-  EP_CHECK(!__builtin_mul_overflow(numel_of(sizes), static_cast<int64_t>(dtype_size(options.dtype)), &bytes),
-           "empty: sizes {} take more bytes than 64 bits count", sizes.to_string());
-  return Tensor::over(backend_for(options.device).allocate(static_cast<size_t>(bytes)), options.dtype, sizes,
-                      contiguous_strides(sizes), 0);
+  return Tensor::over(backend_for(options.device).allocate(bytes_for(sizes, options.dtype)), options.dtype,
+                      sizes, contiguous_strides(sizes), 0);
 }
 
 Tensor full(const Dims& sizes, double value, TensorOptions options) {

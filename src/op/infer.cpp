@@ -1,6 +1,5 @@
 #include "op/infer.h"
 
-#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -42,6 +41,15 @@ void check_floating(const OpRow& row, const Tensor& input) {
            describe(input));
 }
 
+// Of `elements` that are sums of `terms` products each. What no 64 bits count, no memory holds: the
+// allocation will refuse it.
+int64_t product_flops(int64_t elements, int64_t terms) {
+  int64_t flops = 0;
+  const bool over =
+      __builtin_mul_overflow(elements, terms, &flops) || __builtin_mul_overflow(flops, int64_t{2}, &flops);
+  return over ? INT64_MAX : flops;
+}
+
 // [.., m, k] x [.., k, n], where both have `dims` dimensions.
 Inferred infer_product(const OpRow& row, const Tensor& a, const Tensor& b, int dims) {
   check_floating(row, a);
@@ -53,10 +61,7 @@ Inferred infer_product(const OpRow& row, const Tensor& a, const Tensor& b, int d
            describe(b));
   Dims sizes = a.sizes();
   sizes[dims - 1] = b.size(-1);
-  int64_t flops = 0;  // what no 64 bits count, no memory holds: the allocation will refuse it
-  if (__builtin_mul_overflow(numel_of(sizes), 2 * std::min(a.size(-1), INT64_MAX / 2), &flops))
-    flops = INT64_MAX;
-  return new_tensor(a, sizes, flops);
+  return new_tensor(a, sizes, product_flops(numel_of(sizes), a.size(-1)));
 }
 
 Inferred infer_addmm(const OpRow& row, const Tensor& bias, const Tensor& a, const Tensor& b) {
@@ -93,13 +98,17 @@ Inferred infer_gated(const OpRow& row, Op op, std::span<const Tensor> inputs) {
   const int64_t hidden = gate.size(0);
   Dims sizes = x.sizes();
   sizes[x.dim() - 1] = hidden;
-  int64_t flops = 4 * numel_of(x.sizes()) * hidden;
+  int64_t flops = product_flops(numel_of(sizes), x.size(-1));
+  const auto add_product = [&flops](int64_t more) {
+    if (__builtin_add_overflow(flops, more, &flops)) flops = INT64_MAX;
+  };
+  add_product(flops);
   if (op == Op::gated_mlp) {
     const Tensor& down = inputs[3];
     EP_CHECK(down.dim() == 2 && down.size(1) == hidden, "{}: expected a down weight of [out, {}], got {}",
              row.name, hidden, describe(down));
     sizes[x.dim() - 1] = down.size(0);
-    flops += 2 * numel_of(sizes) * hidden;
+    add_product(product_flops(numel_of(sizes), hidden));
   }
   for (size_t i = weights; i < inputs.size(); ++i) {
     const int64_t width = inputs[i - weights + 1].size(0);

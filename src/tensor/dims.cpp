@@ -35,7 +35,8 @@ Dims contiguous_strides(const Dims& sizes) {
   int64_t stride = 1;
   for (int d = sizes.size() - 1; d >= 0; --d) {
     strides[d] = stride;
-    stride *= std::max<int64_t>(sizes[d], 1);
+    EP_CHECK(!__builtin_mul_overflow(stride, std::max<int64_t>(sizes[d], 1), &stride),
+             "sizes {} have more elements than 64 bits count", sizes.to_string());
   }
   return strides;
 }

@@ -27,6 +27,13 @@ int64_t numel_of(const Dims& sizes) {
   return empty ? 0 : count;
 }
 
+size_t bytes_for(const Dims& sizes, DType dtype) {
+  int64_t bytes = 0;
+  EP_CHECK(!__builtin_mul_overflow(numel_of(sizes), static_cast<int64_t>(dtype_size(dtype)), &bytes),
+           "sizes {} of {} take more bytes than 64 bits count", sizes.to_string(), dtype_name(dtype));
+  return static_cast<size_t>(bytes);
+}
+
 bool is_contiguous(const Dims& sizes, const Dims& strides) {
   int64_t expected = 1;
   bool contiguous = true;

@@ -26,6 +26,8 @@ Layout view_expand(const Layout& in, const Dims& sizes);
 Layout view_as_strided(const Dims& sizes, const Dims& strides, int64_t offset, int64_t storage_elements);
 
 int64_t numel_of(const Dims& sizes);  // throws Error on a negative size and on overflow
+// Of a contiguous tensor; throws Error where 64 bits do not count them.
+size_t bytes_for(const Dims& sizes, DType dtype);
 bool is_contiguous(const Dims& sizes, const Dims& strides);
 // Replaces a -1 in `sizes`; throws Error when `numel` does not fit.
 Dims resolve_sizes(const char* op, const Dims& sizes, int64_t numel);

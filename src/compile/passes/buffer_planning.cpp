@@ -20,7 +20,7 @@ struct Buffer {
 };
 
 int64_t bytes_of(const Value& value) {
-  const auto bytes = numel_of(value.sizes()) * static_cast<int64_t>(dtype_size(value.dtype));
+  const auto bytes = static_cast<int64_t>(bytes_for(value.sizes(), value.dtype));
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
