@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/cache_dir.h"
@@ -92,6 +93,14 @@ std::optional<Parsed> parse(std::string_view file) {
                                                                           : std::nullopt;
 }
 
+// Unlike any other's: in containers that share a folder processes have the same number.
+std::string temporary_name() {
+  static std::atomic<uint64_t> counter{0};
+  uint64_t number = 0;
+  [[maybe_unused]] const ssize_t got = getrandom(&number, sizeof number, GRND_NONBLOCK);  // 0 is a number too
+  return fmt::format("{}.{}.{:016x}.tmp", getpid(), counter++, number);
+}
+
 bool is_entry(const fs::path& path) { return path.extension() == ".blob"; }
 
 }  // namespace
@@ -132,19 +141,19 @@ std::optional<std::string> BlobCache::get(std::string_view key) {
 
 bool BlobCache::put(std::string_view key, std::string_view bytes) {
   if (folder_.empty()) return false;
-  static std::atomic<uint64_t> counter{0};
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
-  const std::string temporary = fmt::format("{}/{}.{}.tmp", folder_, getpid(), counter++);
-  bool kept = false;
+  const std::string temporary = folder_ + "/" + temporary_name();
+  bool made = false, kept = false;
   {
     const File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
-    kept = file && file.write_all(header_for(key, bytes)) && file.write_all(key) && file.write_all(bytes) &&
+    made = static_cast<bool>(file);
+    kept = made && file.write_all(header_for(key, bytes)) && file.write_all(key) && file.write_all(bytes) &&
            fsync(file.get()) == 0;
   }
   kept = kept && rename(temporary.c_str(), path_of(key).c_str()) == 0;
   if (!kept) {
-    unlink(temporary.c_str());
+    if (made) unlink(temporary.c_str());
     ++failed_writes;
     return false;
   }

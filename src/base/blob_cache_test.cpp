@@ -147,6 +147,17 @@ TEST_F(BlobCacheTest, AFullDiskCostsTheEntryAlone) {
   for (const auto& file : fs::directory_iterator(folder_)) EXPECT_EQ(file.path().extension(), ".blob");
 }
 
+TEST_F(BlobCacheTest, LeavesTheTemporariesOfOthersAlone) {
+  // A process of another container may have the same number.
+  std::vector<std::string> foreign;
+  for (int i = 0; i < 1000; ++i) {
+    foreign.push_back(folder_ + "/" + std::to_string(getpid()) + "." + std::to_string(i) + ".tmp");
+    std::ofstream(foreign.back()) << "half an entry";
+  }
+  EXPECT_TRUE(cache().put("key", "bytes"));
+  for (const std::string& file : foreign) EXPECT_TRUE(fs::exists(file)) << file;
+}
+
 TEST_F(BlobCacheTest, AFolderThatCannotBeWrittenIsNoError) {
   BlobCache none("", 1 << 20), wrong("/proc/no/such", 1 << 20);
   EXPECT_FALSE(none.put("key", "bytes"));
