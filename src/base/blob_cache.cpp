@@ -49,9 +49,10 @@ class File {
     return true;
   }
 
-  std::optional<std::string> read_all() const {
+  // Nothing where that is more than `most_bytes`, as only damage makes it.
+  std::optional<std::string> read_all(int64_t most_bytes) const {
     struct stat status {};
-    if (fstat(descriptor_, &status) != 0 || status.st_size < 0) return {};
+    if (fstat(descriptor_, &status) != 0 || status.st_size < 0 || status.st_size > most_bytes) return {};
     std::string bytes(static_cast<size_t>(status.st_size), '\0');
     size_t filled = 0;
     while (filled < bytes.size()) {
@@ -122,12 +123,12 @@ std::optional<std::string> BlobCache::get(std::string_view key) {
   if (folder_.empty()) return {};
   const std::string path = path_of(key);
   const File file(path, O_RDONLY);
-  const auto content = file ? file.read_all() : std::nullopt;
-  if (!content) {
+  if (!file) {
     ++misses;
     return {};
   }
-  const auto parsed = parse(*content);
+  const auto content = file.read_all(most_bytes_);
+  const auto parsed = content ? parse(*content) : std::nullopt;
   if (!parsed || parsed->key != key) {
     ++damaged;
     ++misses;
@@ -171,7 +172,7 @@ std::vector<BlobCache::Entry> BlobCache::list() const {
     Entry entry{
         .file = at->path().string(), .first_line = "", .bytes = status.st_size, .used = status.st_mtime};
     const File file(entry.file, O_RDONLY);
-    if (const auto content = file ? file.read_all() : std::nullopt)
+    if (const auto content = file ? file.read_all(most_bytes_) : std::nullopt)
       if (const auto parsed = parse(*content))
         entry.first_line = parsed->key.substr(0, parsed->key.find('\n'));
     entries.push_back(std::move(entry));

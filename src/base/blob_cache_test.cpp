@@ -90,6 +90,11 @@ TEST_F(BlobCacheTest, NoticesEveryKindOfDamageAndIsRebuilt) {
   ASSERT_TRUE(tested.put("key", kernel(1)));
   std::ofstream(only_file(), std::ios::app) << "more";
   EXPECT_FALSE(tested.get("key"));
+  ASSERT_TRUE(tested.put("key", kernel(1)));
+  fs::resize_file(only_file(), uintmax_t{1} << 42);  // more than there is memory
+  EXPECT_EQ(tested.list().size(), 1u);
+  EXPECT_FALSE(tested.get("key"));
+  EXPECT_EQ(only_file(), "");
   EXPECT_GE(tested.counts().damaged, 10);
 }
 
