@@ -1,5 +1,8 @@
 #include "compile/build_queue.h"
 
+#include <atomic>
+#include <vector>
+
 #include <pthread.h>
 #include <unistd.h>
 
@@ -14,15 +17,39 @@ struct EndsWithMainThread {
   }
 };
 
+// Where the main thread added no job.
+struct EndsWithProgram {
+  ~EndsWithProgram() { BuildQueue::instance().end(); }
+};
+
 }  // namespace
 
-BuildQueue& BuildQueue::instance() {
-  static BuildQueue queue;
-  return queue;
+// Never destroyed: objects of the program that go after it may still call.
+struct BuildQueue::OfProcess {
+  std::atomic<BuildQueue*> queue = new BuildQueue;
+  std::vector<BuildQueue*> of_parents;  // not used: here a leak checker finds them
+  std::atomic<int> forks = 0;
+};
+
+BuildQueue::OfProcess& BuildQueue::of_process() {
+  static OfProcess* const one = [] {
+    // The parent's queue stays behind as it is: its mutex may be locked, its thread is not there to join.
+    pthread_atfork(nullptr, nullptr, [] {
+      of_process().of_parents.push_back(of_process().queue);
+      of_process().queue = new BuildQueue;
+      ++of_process().forks;
+    });
+    return new OfProcess;
+  }();
+  return *one;
 }
 
+BuildQueue& BuildQueue::instance() { return *of_process().queue; }
+int BuildQueue::forks() { return of_process().forks; }
+
 void BuildQueue::add(std::function<void()> job) {
-  static thread_local const EndsWithMainThread ends;
+  static const EndsWithProgram ends;
+  static thread_local const EndsWithMainThread ends_sooner;
   const std::lock_guard lock(mutex_);
   if (ending_) return;
   jobs_.push_back(std::move(job));
@@ -31,9 +58,11 @@ void BuildQueue::add(std::function<void()> job) {
 }
 
 void BuildQueue::end() {
+  std::deque<std::function<void()>> dropped;  // what they hold goes when the mutex is free
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
+    dropped.swap(jobs_);
     changed_.notify_one();
   }
   if (thread_.joinable()) thread_.join();

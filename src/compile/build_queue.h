@@ -9,18 +9,26 @@
 
 namespace epilogue::compiler {
 
-// One for the process; its thread starts with the first job and ends with the main thread.
+// One for the process, there until its last moment; its thread starts with the first job and ends with the
+// main thread. fork() leaves the child without the thread: it has a queue of its own, without the parent's
+// jobs.
 class BuildQueue {
  public:
   static BuildQueue& instance();
-  // Runs `job` on the thread, after those before it. It must not throw.
+  // How often the process is a child of one that had a queue: jobs added under another number are not run.
+  static int forks();
+
+  // Runs `job` on the thread, after those before it. It must not throw. Once the queue has ended it is
+  // dropped.
   void add(std::function<void()> job);
-  // Finishes the job under way; the others are not begun, nor what is added from now on.
+  // Finishes the job under way; the others are dropped, and what is added from now on.
   void end();
-  ~BuildQueue() { end(); }
 
  private:
+  BuildQueue() = default;
   void work();
+  struct OfProcess;
+  static OfProcess& of_process();
 
   std::mutex mutex_;
   std::condition_variable changed_;

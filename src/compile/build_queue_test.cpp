@@ -6,6 +6,10 @@
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "epilogue/compile.h"
+#include "epilogue/ops.h"
 
 namespace epilogue::compiler {
 namespace {
@@ -33,6 +37,83 @@ void exit_during_a_job() {
 TEST(BuildQueueDeathTest, AJobUnderWayIsFinishedBeforeWhatItUsesGoes) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, from the beginning
   EXPECT_EXIT(exit_during_a_job(), testing::ExitedWithCode(0), "");
+}
+
+// Ends the process with 0 when a child in which `body` runs to its end does.
+template <class Body>
+[[noreturn]] void exit_as_a_child(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // ends one that waits forever
+    body();
+    std::exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  std::exit(status == 0 ? 0 : 1);
+}
+
+Tensor twice(const Tensor& x) { return relu(add(x, x)); }
+
+void fork_after_a_build() {
+  const CompiledFunction f = compile(twice);
+  f(ones({4}));
+  f.wait_ready();
+  exit_as_a_child([&] {
+    f(ones({2, 2}));
+    f.wait_ready();
+    if (f.stats().builds != 2) std::exit(1);
+  });
+}
+
+void fork_before_a_build_has_begun() {
+  BuildQueue::instance().add([] { usleep(300000); });
+  const CompiledFunction f = compile(twice);
+  f(ones({4}));
+  exit_as_a_child([&] {
+    f.wait_ready();  // for nothing: that build is the parent's
+    f(ones({4}));
+    f.wait_ready();
+    if (f.stats().builds != 1) std::exit(1);
+  });
+}
+
+void call_and_wait_after_the_queue_has_ended() {
+  struct Server {
+    CompiledFunction f;
+    ~Server() {
+      f(ones({3, 3}));
+      f.wait_ready();
+    }
+  };
+  static Server server;  // made before the queue, so that it goes after it
+  server.f = compile(twice);
+  BuildQueue::instance().add([] { usleep(100000); });
+  server.f(ones({4}));  // not begun when the program ends
+  alarm(20);
+  std::exit(0);
+}
+
+class BuildQueueForkDeathTest : public testing::Test {
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer allows no thread in a child of a process with threads";
+#endif
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+TEST_F(BuildQueueForkDeathTest, AChildBuildsOnAThreadOfItsOwnAndEnds) {
+  EXPECT_EXIT(fork_after_a_build(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(BuildQueueForkDeathTest, AChildBuildsWhatTheParentHadNotBuilt) {
+  EXPECT_EXIT(fork_before_a_build_has_begun(), testing::ExitedWithCode(0), "");
+}
+
+TEST(BuildQueueDeathTest, WaitingReturnsWhenTheQueueHasEnded) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(call_and_wait_after_the_queue_has_ended(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

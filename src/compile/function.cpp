@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "codegen/nvrtc.h"
-#include "compile/build_queue.h"
 #include "compile/pass.h"
 #include "profile/event.h"
 
@@ -96,6 +95,7 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
     verbose_line("guards", fmt::format("{}: not called with such inputs before: {}", options.name,
                                        what.empty() ? "other sizes" : what));
   }
+  forget_builds_of_parent();
   if (!structures.contains(instance->structure)) {
     count_recompile(instances.empty() ? nullptr : instances.front().get(), inputs);
     start_build(instance);
@@ -130,14 +130,31 @@ void CompiledFunction::State::count_failure(std::string why) {
 
 void CompiledFunction::State::start_build(const std::shared_ptr<Instance>& instance) {
   structures[instance->structure] = Build::under_way;
-  under_way->begin();
-  compiler::BuildQueue::instance().add([self = shared_from_this(), what = instance]() mutable {
-    const std::shared_ptr<BuildsUnderWay> builds = self->under_way;
-    self->build(*what);
-    what.reset();
-    self.reset();
-    builds->end();
-  });
+  compiler::BuildQueue::instance().add(
+      [build = under_way->begin(), self = shared_from_this(), what = instance]() mutable {
+        self->build(*what);
+        what.reset();
+        self.reset();
+        build.reset();
+      });
+}
+
+// In a child of fork() what was being built is built in the parent alone.
+void CompiledFunction::State::forget_builds_of_parent() {
+  if (forks == compiler::BuildQueue::forks()) return;
+  forks = compiler::BuildQueue::forks();
+  under_way = std::make_shared<BuildsUnderWay>();
+  std::erase_if(structures, [](const auto& structure) { return structure.second == Build::under_way; });
+}
+
+void CompiledFunction::State::wait_ready() {
+  std::shared_ptr<BuildsUnderWay> builds;
+  {
+    const std::lock_guard lock(mutex);
+    forget_builds_of_parent();
+    builds = under_way;
+  }
+  builds->wait();
 }
 
 std::shared_ptr<const Plan> CompiledFunction::State::make_plan(const Instance& instance) {
@@ -184,6 +201,8 @@ void CompiledFunction::State::build(Instance& instance) {
 std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_ptr<Instance>& instance) {
   {
     const std::lock_guard lock(mutex);
+    forget_builds_of_parent();
+    if (!structures.contains(instance->structure)) start_build(instance);
     if (instance->plan || structures[instance->structure] != Build::ready) return instance->plan;
   }
   std::shared_ptr<const Plan> plan;
@@ -219,9 +238,10 @@ std::shared_ptr<compiler::Replay> CompiledFunction::State::recording_of(
   return instance->recording;
 }
 
-void CompiledFunction::State::BuildsUnderWay::begin() {
+std::shared_ptr<void> CompiledFunction::State::BuildsUnderWay::begin() {
   const std::lock_guard lock(mutex_);
   ++count_;
+  return {nullptr, [all = shared_from_this()](void*) { all->end(); }};
 }
 
 void CompiledFunction::State::BuildsUnderWay::end() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/build_queue.h"
 #include "compile/guards.h"
 #include "compile/plan.h"
 #include "compile/replay.h"
@@ -23,21 +24,22 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   State(graph::Function f, CompileOptions o) : function(std::move(f)), options(std::move(o)) {}
 
   std::vector<Tensor> call(std::span<const Tensor> inputs);
-  void wait_ready() { under_way->wait(); }
+  void wait_ready();
   CompileStats stats_now() const;
   std::string explain(std::span<const Tensor> inputs, const ExplainOptions& what) const;
 
  private:
   enum class Build : uint8_t { under_way, ready, failed };
-  // A build is under way until its thread has let go of the layer too: it lives on its own, since the state
-  // may go with that. Who has waited and drops the function has the memory back.
-  class BuildsUnderWay {
+  // A build is under way until its thread has let go of the layer too, or the queue has dropped it: it lives
+  // on its own, since the state may go with that. Who has waited and drops the function has the memory back.
+  class BuildsUnderWay : public std::enable_shared_from_this<BuildsUnderWay> {
    public:
-    void begin();
-    void end();
+    std::shared_ptr<void> begin();  // a build that ends when nobody holds this
     void wait();
 
    private:
+    void end();
+
     std::mutex mutex_;
     std::condition_variable ended_;
     int count_ = 0;
@@ -53,6 +55,7 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   std::shared_ptr<Instance> find(std::span<const Tensor> inputs);  // with the mutex held
   std::shared_ptr<Instance> add(std::span<const Tensor> inputs);
   void start_build(const std::shared_ptr<Instance>& instance);  // with the mutex held
+  void forget_builds_of_parent();                               // likewise
   void build(Instance& instance);
   std::shared_ptr<const compiler::Plan> make_plan(const Instance& instance);
   // The plan, made now when the instance's structure is built; null while it is not.
@@ -73,7 +76,8 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   std::vector<std::shared_ptr<Instance>> instances;  // the latest used first
   std::map<std::string, Build> structures;
   CompileStats stats;
-  const std::shared_ptr<BuildsUnderWay> under_way = std::make_shared<BuildsUnderWay>();
+  std::shared_ptr<BuildsUnderWay> under_way = std::make_shared<BuildsUnderWay>();
+  int forks = compiler::BuildQueue::forks();  // when the above began
 };
 
 }  // namespace epilogue
