@@ -184,6 +184,19 @@ TEST(Compile, FollowsTheFunctionWhereItBranchesOnSizes) {
   EXPECT_THAT(f.stats().reasons.at(0), HasSubstr("took another path for sizes [20, 8]"));
 }
 
+TEST(Compile, SizesWithoutAPlanArePlannedOnce) {
+  const auto function = [](std::span<const Tensor> in) {
+    return std::vector{relu(in[0]), silu(in[0]), gelu(in[0])};
+  };
+  const CompiledFunction f = compile(function);
+  const std::vector<Tensor> small{ones({2, 1}).expand({2, 4})};
+  const std::vector<Tensor> large{ones({2, 1}).expand({2, int64_t{1} << 59})};  // results of 4 EiB each
+  f(small);
+  f.wait_ready();
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(f(large), Error);
+  EXPECT_EQ(f.stats().failed_builds, 1);
+}
+
 TEST(Compile, SizesThatTheFunctionBringsAlongHold) {
   const auto function = [](const Tensor& x) { return relu(add(x.view({4, -1}), full({4, 1}, 2.0))); };
   const CompiledFunction f = compile(function);

@@ -203,7 +203,8 @@ std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_p
     const std::lock_guard lock(mutex);
     forget_builds_of_parent();
     if (!structures.contains(instance->structure)) start_build(instance);
-    if (instance->plan || structures[instance->structure] != Build::ready) return instance->plan;
+    if (instance->plan || instance->unplannable || structures[instance->structure] != Build::ready)
+      return instance->plan;
   }
   std::shared_ptr<const Plan> plan;
   std::string failure;
@@ -216,6 +217,7 @@ std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_p
   }
   const std::lock_guard lock(mutex);
   if (!plan) {  // of this shape alone: the graph runs op by op
+    instance->unplannable = true;
     count_failure(std::move(failure));
     return nullptr;
   }

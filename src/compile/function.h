@@ -50,6 +50,7 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
     std::string structure;
     std::shared_ptr<const compiler::Plan> plan;   // under the mutex
     std::shared_ptr<compiler::Replay> recording;  // likewise; with CompileOptions::replay
+    bool unplannable = false;                     // likewise: no plan could be made for these sizes
   };
 
   std::shared_ptr<Instance> find(std::span<const Tensor> inputs);  // with the mutex held
@@ -58,7 +59,8 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   void forget_builds_of_parent();                               // likewise
   void build(Instance& instance);
   std::shared_ptr<const compiler::Plan> make_plan(const Instance& instance);
-  // The plan, made now when the instance's structure is built; null while it is not.
+  // The plan, made now when the instance's structure is built; null while it is not, or when none can be
+  // made.
   std::shared_ptr<const compiler::Plan> plan_of(const std::shared_ptr<Instance>& instance);
   // The plan's recording, if the options ask for one and it can be recorded.
   std::shared_ptr<compiler::Replay> recording_of(const std::shared_ptr<Instance>& instance,

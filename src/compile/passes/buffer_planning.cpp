@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "compile/passes/edit.h"
 
@@ -19,9 +20,15 @@ struct Buffer {
   int64_t bytes = 0, offset = 0;
 };
 
+int64_t sum_of_bytes(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  EP_CHECK(!__builtin_add_overflow(a, b, &sum), "compile: the plan takes more bytes than 64 bits count");
+  return sum;
+}
+
 int64_t bytes_of(const Value& value) {
   const auto bytes = static_cast<int64_t>(bytes_for(value.sizes(), value.dtype));
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return sum_of_bytes(bytes, kAlignment - 1) / kAlignment * kAlignment;
 }
 
 // Pointwise nodes read each element before they write it, so the result may take the place of an operand that
@@ -83,7 +90,7 @@ void buffer_planning(Graph& graph, PassContext& context) {
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const ValueId id = node.outputs[o];
       const int64_t bytes = bytes_of(graph.value(id));
-      plan.unplanned += bytes;
+      plan.unplanned = sum_of_bytes(plan.unplanned, bytes);  // no other sum is larger
       if (leaves[index(id)]) {
         outputs += bytes;
         continue;
