@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/gemm_epilogue.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include <fmt/format.h>
@@ -64,11 +65,21 @@ const char* post_ops_of(const KernelCall& call, std::vector<ProductPostOp>& post
   return post.size() <= kMaxPostOps ? nullptr : "there are more than four post-ops";
 }
 
-// "onednn_brgemm_avx512_f32_gelu_tanh_mul": the product, then what its epilogue does.
+// "onednn_brgemm_avx512_f32_gelu_tanh_mul": the product, then what its epilogue does. A thread keeps the last
+// names, so that a call makes no text: programs are told apart by their ids, products by their interned
+// names.
 const char* name_with_epilogue(const char* product, const PointwiseProgram& program) {
+  struct Named {
+    uint64_t program = 0;
+    const char *product = nullptr, *whole = nullptr;
+  };
+  thread_local std::array<Named, 16> names;
+  Named& kept = names[program.id % names.size()];
+  if (kept.program == program.id && kept.product == product) return kept.whole;
   std::string name = product;
   for (const ProgramStep& step : program.steps) name.append("_").append(step_name(step));
-  return intern(name);
+  kept = {program.id, product, intern(name)};
+  return kept.whole;
 }
 
 // Without its program the call is an ordinary one.
@@ -108,14 +119,6 @@ ProgramLoop rows_loop(const KernelCall& call, int64_t begin, int64_t end, std::b
   return loop;
 }
 
-// The program as it reads the product in the type that it was computed in, before it is rounded.
-PointwiseProgram reading_wide(const PointwiseProgram& program, DType compute) {
-  PointwiseProgram wide = program;
-  for (ProgramInput& input : wide.inputs)
-    if (input.operand == ProgramInput::kProduct) input.dtype = compute;
-  return wide;
-}
-
 constexpr int64_t kOneDnnBlockRows = 256, kOneDnnFewRows = 32;
 
 }  // namespace
@@ -127,8 +130,7 @@ const char* refuse_gemm_panel_blocks(const KernelCall& call) {
 
 KernelRan run_gemm_panel_blocks(const KernelCall& call) {
   const PanelGemm gemm(product_alone(call));
-  const PointwiseProgram wide = reading_wide(*call.program, DType::f32);
-  const TileProgram program(wide);
+  const TileProgram program(*call.program, DType::f32);       // the product before it is rounded
   for (Tensor& output : call.outputs) output.mutable_data();  // raises the version
   const auto loop = [&](Span rows, const Rows& block) {
     return rows_loop(call, rows.begin, rows.end, reinterpret_cast<std::byte*>(block.data), DType::f32,
@@ -189,8 +191,7 @@ const char* refuse_gemm_row_blocks(const KernelCall& call) {
 
 KernelRan run_gemm_row_blocks(const KernelCall& call) {
   const Product product = prepare_product(problem_of(call));
-  const PointwiseProgram wide = reading_wide(*call.program, product.compute);
-  const TileProgram program(wide);
+  const TileProgram program(*call.program, product.compute);  // the product before it is rounded
   for (Tensor& output : call.outputs) output.mutable_data();  // raises the version
   const int64_t row_bytes = product.n * product.compute_size();
   const auto run_rows = [&](int64_t begin, int64_t end, int threads) {

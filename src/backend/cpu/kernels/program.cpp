@@ -28,10 +28,15 @@ void gather(char* to, const char* from, int64_t stride, int64_t n, int size) {
   gather<uint64_t>(to, from, stride, n);
 }
 
-bool is_uniform(const PointwiseProgram& program) {
+DType dtype_of(const ProgramInput& input, DType product) {
+  return input.operand == ProgramInput::kProduct ? product : input.dtype;
+}
+
+bool is_uniform(const PointwiseProgram& program, DType product) {
   const DType dtype = program.outputs[0].dtype;
   return program.steps.size() == 1 && program.steps[0].op != Op::to &&
-         std::ranges::all_of(program.inputs, [&](const ProgramInput& in) { return in.dtype == dtype; });
+         std::ranges::all_of(program.inputs,
+                             [&](const ProgramInput& in) { return dtype_of(in, product) == dtype; });
 }
 
 }  // namespace
@@ -41,8 +46,8 @@ struct TileProgram::Tiles {
 };
 
 // One step of one dtype has a kernel of its own for 16-bit floats, which converts in registers.
-TileProgram::TileProgram(const PointwiseProgram& program)
-    : program_(program), compute_(is_uniform(program) ? program.outputs[0].dtype : program.compute) {
+TileProgram::TileProgram(const PointwiseProgram& program, DType product)
+    : program_(program), compute_(is_uniform(program, product) ? program.outputs[0].dtype : program.compute) {
   element_ = static_cast<int64_t>(dtype_size(compute_));
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const ProgramStep& step = program.steps[i];
@@ -52,7 +57,8 @@ TileProgram::TileProgram(const PointwiseProgram& program)
     EP_CHECK(steps_[i], "{}: {} has no kernel for {}", program.name, step_name(step), dtype_name(compute_));
   }
   for (size_t i = 0; i < program.inputs.size(); ++i)
-    if (program.inputs[i].dtype != compute_) widen_[i] = copy_kernel(program.inputs[i].dtype, compute_).row;
+    if (const DType dtype = dtype_of(program.inputs[i], product); dtype != compute_)
+      widen_[i] = copy_kernel(dtype, compute_).row;
   for (size_t i = 0; i < program.outputs.size(); ++i)
     if (program.outputs[i].dtype != compute_)
       narrow_[i] = copy_kernel(compute_, program.outputs[i].dtype).row;

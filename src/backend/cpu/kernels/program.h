@@ -12,7 +12,8 @@ namespace epilogue::cpu {
 // A program with its row kernels for the instruction set in use. Cheap to make: no memory, no compiler.
 class TileProgram {
  public:
-  explicit TileProgram(const PointwiseProgram& program);
+  // Of an epilogue: in which dtype the loops have the product.
+  explicit TileProgram(const PointwiseProgram& program, DType product = DType::f32);
 
   // On up to thread_count() threads; returns how many.
   int run(const ProgramLoop& loop) const;
