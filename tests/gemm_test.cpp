@@ -42,6 +42,24 @@ class Gemm : public testing::TestWithParam<Case> {
   }
 };
 
+TEST(GemmLayout, ParametersWhoseElementsShareMemoryMultiplyAsTheirCopies) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Tensor store = randn({256}, 1, {dtype}), x = randn({5, 40}, 2, {dtype});
+    const Tensor bias = randn({48}, 3, {dtype}).slice(0, 0, 48, 2);  // which the panels' kernel refuses
+    const Tensor sliding = store.as_strided({40, 24}, {1, 1}, 0),
+                 row = store.slice(0, 0, 24).expand({40, 24}),
+                 column = store.slice(0, 0, 40).view({40, 1}).expand({40, 24});
+    for (Tensor weight : {sliding, sliding.t().contiguous().t(), row, column}) {
+      const Tensor expected = mm(x.to(DType::f64), weight.contiguous().to(DType::f64));
+      weight.set_parameter();
+      EXPECT_LE(max_error(mm(x, weight), expected), allowed_error(dtype, 40));
+      EXPECT_LE(max_error(addmm(bias, x, weight), add(expected, bias.to(DType::f64))),
+                allowed_error(dtype, 40))
+          << dtype_name(dtype) << " " << weight.strides().to_string();
+    }
+  }
+}
+
 TEST_P(Gemm, MatchesFloat64InEveryLayout) {
   const auto [m, n, k, dtype, device] = GetParam();
   const double bound = allowed_error(dtype, k);

@@ -103,16 +103,18 @@ Product prepare_product(const GemmProblem& problem) {
     product.a = copied.matrix;
     product.kept[1] = std::move(copied.storage);
   }
-  // A broadcast bias is a post-op that only the plain layout is sure to take.
-  if (problem.weight && product.bias_kind != BiasKind::broadcast)
+  product.b =
+      tidy({static_cast<const std::byte*>(problem.b), problem.b_row, problem.b_column}, product.k, product.n);
+  const bool b_addressable = addressable(product.b, product.k, product.n);
+  // A broadcast bias is a post-op that only the plain layout is sure to take, and packing reads what the
+  // products read.
+  if (problem.weight && product.bias_kind != BiasKind::broadcast && b_addressable)
     product.packed = packed_weight(problem, product.compute);
   if (product.packed) {
     product.b = {static_cast<const std::byte*>(product.packed->storage.get()->data), 0, 0};
     return product;
   }
-  product.b =
-      tidy({static_cast<const std::byte*>(problem.b), problem.b_row, problem.b_column}, product.k, product.n);
-  if (product.converts() || !addressable(product.b, product.k, product.n)) {
+  if (product.converts() || !b_addressable) {
     Copied copied = copy_matrix(product.b, product.k, product.n, product.stored, product.compute);
     product.b = copied.matrix;
     product.kept[2] = std::move(copied.storage);
