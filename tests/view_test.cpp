@@ -282,5 +282,22 @@ TEST(Storage, FromBlobRunsItsDeleterOnceAfterTheLastView) {
   EXPECT_EQ(from_blob(nullptr, {0}).numel(), 0);
 }
 
+TEST(Storage, KeepsWhatWasMadeOfItsPartsUpToFourTimesItsBytes) {
+  const Tensor whole = zeros({1000});
+  Storage& storage = *whole.storage();
+  const auto keep = [&](int64_t key, size_t bytes) {
+    storage.keep_derived({{key}, storage.version, bytes, std::make_shared<int>()});
+  };
+  for (int64_t key = 0; key < 400; ++key) keep(key, 40);
+  EXPECT_TRUE(storage.find_derived({0})) << "400 parts of 40 bytes are four times 4000";
+  keep(400, 80);
+  EXPECT_FALSE(storage.find_derived({0}));
+  EXPECT_FALSE(storage.find_derived({1}));
+  EXPECT_TRUE(storage.find_derived({2}));
+  for (int64_t key = 500; key < 520; ++key) keep(key, 16000);
+  EXPECT_FALSE(storage.find_derived({503}));
+  EXPECT_TRUE(storage.find_derived({504})) << "sixteen stay, whatever they take";
+}
+
 }  // namespace
 }  // namespace epilogue

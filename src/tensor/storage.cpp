@@ -31,14 +31,19 @@ std::shared_ptr<const void> Storage::find_derived(const DerivedKey& key) {
   return found == derived_.end() ? nullptr : found->value;
 }
 
-void Storage::keep_derived(const DerivedKey& key, uint64_t made_from_version,
-                           std::shared_ptr<const void> value) {
+void Storage::keep_derived(Derived made) {
+  constexpr size_t kFew = 16;  // kept whatever they take: small ones are mostly padding
   const std::lock_guard lock(derived_mutex_);
-  for (const Derived& d : derived_)
-    if (d.key == key && d.version == made_from_version) return;
-  constexpr size_t kMost = 16;  // views of one weight: its stacked parts
-  if (derived_.size() == kMost) derived_.erase(derived_.begin());
-  derived_.push_back({key, made_from_version, std::move(value)});
+  size_t all = made.bytes;
+  for (const Derived& d : derived_) {
+    if (d.key == made.key && d.version == made.version) return;
+    all += d.bytes;
+  }
+  auto oldest = derived_.begin();
+  for (; all > 4 * bytes && derived_.end() - oldest >= static_cast<std::ptrdiff_t>(kFew); ++oldest)
+    all -= oldest->bytes;
+  derived_.erase(derived_.begin(), oldest);
+  derived_.push_back(std::move(made));
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {

@@ -21,6 +21,7 @@ using DerivedKey = std::array<int64_t, 6>;
 struct Derived {
   DerivedKey key{};
   uint64_t version = 0;  // of the contents it was made from
+  size_t bytes = 0;
   std::shared_ptr<const void> value;
 };
 
@@ -38,8 +39,10 @@ struct Storage {
 
   // The value made under `key` from the present contents, or null. Values of older versions are dropped.
   std::shared_ptr<const void> find_derived(const DerivedKey& key);
-  // Keeps `value` unless another thread has kept one under the same key and version; of many, the latest.
-  void keep_derived(const DerivedKey& key, uint64_t made_from_version, std::shared_ptr<const void> value);
+  // Keeps what was made unless another thread has kept one under the same key and version. Of many, the
+  // latest that together take four times the storage's bytes: each of its parts, in a wider dtype and in two
+  // forms.
+  void keep_derived(Derived made);
 
  private:
   std::mutex derived_mutex_;

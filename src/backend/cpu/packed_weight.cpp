@@ -30,8 +30,8 @@ std::shared_ptr<const PackedWeight> packed_once(const WeightView& weight, int64_
   const uint64_t version = storage.version.load(std::memory_order_acquire);
   const std::shared_ptr<const PackedWeight> packed = make();
   if (!packed) return nullptr;
-  storage.keep_derived(key, version,
-                       packed);  // a second thread that packed meanwhile finds its own copy dropped
+  // A second thread that packed meanwhile finds its own copy dropped.
+  storage.keep_derived({key, version, packed->storage.get()->bytes, packed});
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const std::lock_guard lock(cost_mutex);
   ++cost.weights;
