@@ -17,10 +17,10 @@ struct CompileOptions {
   std::string name = "compiled";  // in traces and messages
   std::vector<std::string>
       disable;  // passes by their names (compile_passes()); EPILOGUE_DISABLE_PASSES adds to them
-  std::vector<std::string> enable;  // passes that a device leaves out by itself: gate_up_merge on the CPU
-  std::vector<const Tensor*>
-      watch;            // tensors the function reads besides its inputs, by the place where they are
-                        // kept: one that is replaced by another tensor is seen. They outlive the function
+  std::vector<std::string> enable;   // passes that a device leaves out by itself: gate_up_merge on the CPU
+  std::vector<const Tensor*> watch;  // tensors the function reads besides its inputs, by the place where they
+                                     // are kept: one that is replaced by another tensor or another view is
+                                     // seen, and let go of at the next call. The places outlive the function
   bool replay = false;  // replay a call as one CUDA graph per combination of sizes; without effect on the CPU
 };
 
@@ -62,7 +62,8 @@ class CompiledFunction {
   std::vector<Tensor> operator()(std::span<const Tensor> inputs) const;
   Tensor operator()(const Tensor& x) const;  // one input, one output
 
-  // Returns when no build is under way.
+  // Returns when no build is under way: each has ended, or was dropped because the program ends. A child of
+  // fork() does not wait for its parent's: it builds what was not built at its own calls.
   void wait_ready() const;
   CompileStats stats() const;
   // The story of the graph for inputs like these, with leading sizes as symbols where the function takes any.
