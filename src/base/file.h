@@ -25,8 +25,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// A file beside `path` that takes its place on commit() and is gone otherwise. All but the destructor throw
-// Error, to which the caller adds the path.
+// A file beside `path` that takes its place on commit() and is gone otherwise. It has the mode of the file
+// that it replaces; a link stays, and the file that it leads to is replaced. A pipe or a character device is
+// none to replace: what is written goes through it at once. All but the destructor throw Error, to which the
+// caller adds the path.
 class ReplacementFile {
  public:
   explicit ReplacementFile(const std::string& path);
@@ -39,9 +41,8 @@ class ReplacementFile {
   void commit();
 
  private:
-  std::string path_, temporary_;
+  std::string path_, temporary_;  // no temporary: nothing is to be renamed or removed
   FileDescriptor file_;
-  bool committed_ = false;
 };
 
 }  // namespace epilogue
