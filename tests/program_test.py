@@ -354,6 +354,19 @@ class Program(unittest.TestCase):
                 self.assertEqual(done.returncode, 2)
                 self.assertEqual(done.stderr, "epilogue: the result could not be written\n")
 
+    def test_a_stderr_that_takes_nothing_changes_no_exit_code(self):
+        damaged = self.path / "cut.json"
+        damaged.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1},')
+        trace = self.path / "t.json"
+        for command, code in (("fly", 2), (f"trace gaps {damaged}", 0), (f"profile linear --active 1 --trace {trace}", 0)):
+            for where in ("2>&-", "2>/dev/full"):
+                line = f"'{PROGRAM}' {command} {where}"
+                env = {**os.environ, "EPILOGUE_THREADS": "1000"}  # which is warned of
+                done = subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, text=True, timeout=300, env=env)
+                self.assertEqual(done.returncode, code, line)
+        self.assertIn("traceEvents", json.loads(trace.read_text()))
+        self.assertEqual(subprocess.run(["bash", "-c", f"'{PROGRAM}' info >&-"], stderr=subprocess.DEVNULL, timeout=300).returncode, 2)
+
     def test_verify_refuses_a_golden_file_whose_results_do_not_fit(self):
         source = (DATA / "golden" / "linear_float32.safetensors").read_bytes()
         size = int.from_bytes(source[:8], "little")

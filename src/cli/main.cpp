@@ -3,6 +3,9 @@
 #include <cstdio>
 #include <exception>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -18,9 +21,17 @@ int refuse(const std::string& line) {
   return 2;
 }
 
+// A file that is opened while a standard stream is closed takes its number, and lines for the stream would
+// land in it. What is opened here cannot be written: a result that goes nowhere is told as before.
+void keep_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", O_RDONLY);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   epilogue::cli::CommandLine line(
       "epilogue", "The transformer's MLP: run it four ways, profile it, read any Kineto trace.",
       "epilogue " EPILOGUE_VERSION);

@@ -7,6 +7,13 @@
 #include <fmt/format.h>
 
 namespace epilogue::cli {
+namespace {
+
+// What stderr does not take is lost, and the exit code stays: fmt::print would throw where it is closed or
+// full.
+void say(const std::string& text) { (void)!std::fwrite(text.data(), 1, text.size(), stderr); }
+
+}  // namespace
 
 void add_format_option(Command command, std::string& format) {
   command.add_option("--format", format, "table or json").one_of({"table", "json"}).show_default();
@@ -14,17 +21,17 @@ void add_format_option(Command command, std::string& format) {
 
 void print_problems(const trace::Trace& trace) {
   for (const trace::Problem& problem : trace.problems)
-    fmt::print(stderr, "{}: {}: {}\n", trace.source, problem.what, problem.count);
+    say(fmt::format("{}: {}: {}\n", trace.source, problem.what, problem.count));
 }
 
 void tell(std::string_view line) {
   progress("");
-  fmt::print(stderr, "epilogue: {}\n", line);
+  say(fmt::format("epilogue: {}\n", line));
 }
 
 void progress(std::string_view text) {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (terminal) fmt::print(stderr, "\r\033[K{}", text);
+  if (terminal) say(fmt::format("\r\033[K{}", text));
 }
 
 }  // namespace epilogue::cli
