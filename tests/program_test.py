@@ -260,6 +260,10 @@ class Program(unittest.TestCase):
             self.assertLessEqual(row["min_us"], row["median_us"])
         self.assertEqual([(row["m"], row["act"]) for row in found["rows"] if row["kernels"] == 5], [(4, "silu")])
 
+    def test_bench_refuses_what_contradicts_itself(self):
+        self.refused("bench", "mlp", "--clock", "thread", "--threads", 2, says="epilogue: --clock thread is the time of one CPU thread, got --threads 2 beside it\n")
+        self.result("bench", "linear", "--clock", "thread", "--threads", 1, "--min-time", 0)
+
     def test_verify_passes_on_the_golden_files(self):
         files = sorted((DATA / "golden").glob("*.safetensors"))
         found = self.json("verify", *files)

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/packed_weight.h"
 #include "backend/cpu/peak.h"
+#include "base/check.h"
 #include "base/format.h"
 #include "base/threads.h"
 #include "cli/commands.h"
@@ -249,6 +250,8 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
   command.footer(fmt::format("Example:\n  epilogue bench {} --dtype bf16 --min-time 1", name));
   command.callback([problem, options] {
     const TimedBy clock = options->clock == "thread" ? TimedBy::thread : TimedBy::wall;
+    EP_CHECK(clock == TimedBy::wall || options->threads <= 1,
+             "--clock thread is the time of one CPU thread, got --threads {} beside it", options->threads);
     if (clock == TimedBy::thread) options->threads = 1;
     if (options->threads > 0) set_thread_count(options->threads);
     const Problem one = problem->finish();
