@@ -248,7 +248,7 @@ class Program(unittest.TestCase):
 
     def test_bench_keys_hold_and_shapes_files_are_read(self):
         shapes = self.path / "shapes"
-        shapes.write_text("# two problems\nmlp m=4 dim=32 hidden=64 act=silu\nlinear m=3 in=8 out=5 dtype=bf16\n")
+        shapes.write_text("# two problems\nmlp m=4 dim=32 hidden=64 act=silu\nmlp m=3 dim=8 hidden=5 dtype=bf16 gate=0\n")
         found = self.json("bench", "mlp", "--shapes", shapes, "--min-time", "0.01")
         self.assertLessEqual({"machine", "ceilings", "rows"}, set(found))
         self.assertGreater(found["ceilings"]["gflops"], 0)
@@ -263,6 +263,18 @@ class Program(unittest.TestCase):
     def test_bench_refuses_what_contradicts_itself(self):
         self.refused("bench", "mlp", "--clock", "thread", "--threads", 2, says="epilogue: --clock thread is the time of one CPU thread, got --threads 2 beside it\n")
         self.result("bench", "linear", "--clock", "thread", "--threads", 1, "--min-time", 0)
+        shapes = self.path / "shapes"
+        shapes.write_text("mlp m=4 dim=32 hidden=64\n")
+        self.refused("bench", "linear", "--shapes", shapes, says="shapes:1: expected linear or matmul-add, got 'mlp'\n")
+        for option in (("--batch", 2), ("--seq", 2), ("--dim", 8), ("--hidden", 8), ("--act", "silu"), ("--no-gate",), ("--bias",)):
+            self.refused("bench", "mlp", "--shapes", shapes, *option, says=f"epilogue: --shapes names the problems, got {option[0]} beside it\n")
+        self.refused("bench", "mlp", "--shapes", self.path, says=f"epilogue: {self.path}: is a directory, expected a file\n")
+        shapes.write_text("linear m=3 in=8 out=5 dtype=bf16\nmatmul-add m=3 in=8 out=5\n")
+        self.refused("bench", "mlp", "--shapes", shapes, says="shapes:1: expected mlp, got 'linear'\n")
+        rows = self.json("bench", "linear", "--shapes", shapes, "--modes", "eager", "--min-time", 0)["rows"]
+        self.assertEqual([(row["kind"], row["dtype"]) for row in rows], [("linear", "bf16"), ("matmul-add", "f32")])
+        shapes.write_text("# none\n")
+        self.refused("bench", "linear", "--shapes", shapes, says="no problem in it; expected lines like 'linear m=1024 in=32 out=64'\n")
 
     def test_verify_passes_on_the_golden_files(self):
         files = sorted((DATA / "golden").glob("*.safetensors"))

@@ -256,6 +256,8 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
     if (options->threads > 0) set_thread_count(options->threads);
     const Problem one = problem->finish();
     const bool on_cpu = one.device.type == DeviceType::cpu;
+    EP_CHECK(options->shapes.empty() || !problem->shape_given(),
+             "--shapes names the problems, got {} beside it", problem->shape_given());
     const auto problems = options->shapes.empty() ? std::vector{one} : read_shapes(options->shapes, one);
     const std::vector<nn::Mode> modes = modes_from_list(options->modes);
     if (on_cpu) warn_of_too_many_threads();

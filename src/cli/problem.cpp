@@ -1,6 +1,7 @@
 #include "cli/problem.h"
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -23,10 +24,17 @@ int64_t number(const std::string& key, const std::string& text, int64_t least, i
   return value;
 }
 
-ProblemKind kind_from_name(const std::string& name) {
-  for (const ProblemKind kind : {ProblemKind::mlp, ProblemKind::linear, ProblemKind::matmul_add})
+// Of those whose results share a table with `like`: an MLP's has other columns.
+ProblemKind kind_from_name(const std::string& name, ProblemKind like) {
+  using Kinds = std::vector<ProblemKind>;
+  const Kinds kinds = like == ProblemKind::mlp ? Kinds{ProblemKind::mlp}
+                                               : Kinds{ProblemKind::linear, ProblemKind::matmul_add};
+  std::vector<std::string> names;
+  for (const ProblemKind kind : kinds) {
     if (name == kind_name(kind)) return kind;
-  fail("expected mlp, linear or matmul-add, got '{}'", name);
+    names.emplace_back(kind_name(kind));
+  }
+  fail("expected {}, got '{}'", fmt::join(names, " or "), name);
 }
 
 void set_field(Problem& problem, const std::string& key, const std::string& value) {
@@ -60,7 +68,7 @@ std::optional<Problem> read_shape(const std::string& line, const Problem& otherw
   std::istringstream words(line);
   std::string word;
   if (!(words >> word)) return {};
-  Problem problem = default_problem(kind_from_name(word));
+  Problem problem = default_problem(kind_from_name(word, otherwise.kind));
   problem.dtype = otherwise.dtype;
   problem.device = otherwise.device;
   while (words >> word) {
@@ -120,22 +128,27 @@ Problem default_problem(ProblemKind kind) {
 }
 
 ProblemOptions::ProblemOptions(Command command, ProblemKind kind) : problem_(default_problem(kind)) {
+  const auto of_shape = [&](const char* name, const Option& option) { shape_.emplace_back(name, option); };
   const auto add_size = [&](const char* name, int64_t& size, const char* what) {
-    command.add_option(name, size, what).within(1, kMostSize).show_default();
+    of_shape(name, command.add_option(name, size, what).within(1, kMostSize).show_default());
+  };
+  const auto add_flag = [&](const char* name, bool& flag, const char* what) {
+    of_shape(name, command.add_flag(name, flag, what));
   };
   if (kind == ProblemKind::mlp) {
     add_size("--batch", problem_.batch, "sequences");
     add_size("--seq", problem_.seq, "tokens in a sequence");
     add_size("--dim", problem_.dim, "width of the model");
     add_size("--hidden", problem_.hidden, "width of the hidden layer");
-    command.add_option("--act", act_, "gelu_tanh, gelu, silu, relu or none").show_default();
-    command.add_flag("--no-gate", no_gate_, "fc2(act(fc1(x))) instead of down(act(gate(x)) * up(x))");
-    command.add_flag("--bias", bias_, "with biases");
+    of_shape("--act",
+             command.add_option("--act", act_, "gelu_tanh, gelu, silu, relu or none").show_default());
+    add_flag("--no-gate", no_gate_, "fc2(act(fc1(x))) instead of down(act(gate(x)) * up(x))");
+    add_flag("--bias", bias_, "with biases");
   } else {
     add_size("--batch", problem_.batch, "rows of x");
     add_size("--in-dim", problem_.dim, "columns of x");
     add_size("--out-dim", problem_.hidden, "columns of the result");
-    command.add_flag("--no-bias", no_bias_, "without bias");
+    add_flag("--no-bias", no_bias_, "without bias");
   }
   const std::string dtypes = floating_dtype_names() + "; f64 is a plain loop on the CPU, for reference";
   command.add_option("--dtype", dtype_, dtypes.c_str()).show_default();
@@ -152,7 +165,14 @@ Problem ProblemOptions::finish() const {
   return problem;
 }
 
+const char* ProblemOptions::shape_given() const {
+  for (const auto& [name, option] : shape_)
+    if (option.given()) return name;
+  return nullptr;
+}
+
 std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwise) {
+  EP_CHECK(!std::filesystem::is_directory(path), "{}: is a directory, expected a file", path);
   std::ifstream file(path);
   EP_CHECK(file, "{}: cannot be read", path);
   std::vector<Problem> problems;
@@ -164,8 +184,9 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
       fail("{}:{}: {}", path, at, error.what());
     }
   }
-  EP_CHECK(!problems.empty(), "{}: no problem in it; expected lines like 'mlp m=8192 dim=768 hidden=3072'",
-           path);
+  EP_CHECK(
+      !problems.empty(), "{}: no problem in it; expected lines like '{}'", path,
+      otherwise.kind == ProblemKind::mlp ? "mlp m=8192 dim=768 hidden=3072" : "linear m=1024 in=32 out=64");
   return problems;
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/command_line.h"
@@ -39,8 +40,11 @@ class ProblemOptions {
  public:
   ProblemOptions(Command command, ProblemKind kind);
   Problem finish() const;  // throws Error on a bad name
+  // The first option on the line that says what a shapes file says, "--batch"; nullptr where none was given.
+  const char* shape_given() const;
 
  private:
+  std::vector<std::pair<const char*, Option>> shape_;
   Problem problem_;
   std::string act_ = "gelu_tanh", dtype_ = "f32", device_ = "cpu";
   bool no_gate_ = false, no_bias_ = false, bias_ = false;
@@ -50,8 +54,8 @@ class ProblemOptions {
 Problem default_problem(ProblemKind kind);
 
 // One problem a line: "mlp m=8192 dim=768 hidden=3072 act=gelu_tanh dtype=bf16", '#' starts a comment; what a
-// line leaves out is the kind's default, dtype and device those of `otherwise`. Throws Error naming the file
-// and line.
+// line leaves out is the kind's default, dtype and device those of `otherwise`, beside whose problem the
+// others must fit in a table. Throws Error naming the file and line.
 std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwise);
 
 // A layer built for a problem and the input it is called with.
