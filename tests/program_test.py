@@ -282,6 +282,19 @@ class Program(unittest.TestCase):
         self.assertGreaterEqual(len(found["files"]), 14)
         self.assertTrue(all(row["passed"] for row in found["files"]), found)
 
+    def test_verify_tells_which_mode_runs_as_another(self):
+        linear, mlp = (DATA / "golden" / f"{name}_float32.safetensors" for name in ("linear", "gated_mlp_gelu_tanh"))
+        notes = {(row["file"], row["mode"]): row["note"] for row in self.json("verify", linear, mlp)["files"]}
+        instead = {mode: f"{mode} runs as eager: it is a mode of the MLP" for mode in ("tuned", "fused")}
+        for mode in ("eager", "compiled", "tuned", "fused"):
+            self.assertEqual(notes[str(linear), mode], instead.get(mode))
+            self.assertIsNone(notes[str(mlp), mode])
+        text = self.result("verify", linear, mlp)
+        for note in instead.values():
+            self.assertEqual(text.count(f"\n{linear}: {note}\n"), 1)
+        plain = ("verify", mlp, "--mode", "fused")
+        self.assertIn(f"\n{mlp}: fused runs as tuned: weights are not to be packed\n1 passed, 0 failed\n", self.result(*plain, EPILOGUE_PACK_WEIGHTS="0"))
+
     def test_verify_fails_on_a_wrong_result(self):
         source = (DATA / "golden" / "linear_float32.safetensors").read_bytes()
         size = int.from_bytes(source[:8], "little")

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -15,11 +16,11 @@ namespace {
 std::string to_json(const std::vector<Verified>& all, Device device) {
   std::vector<std::string> rows;
   for (const Verified& v : all)
-    rows.push_back(
-        fmt::format(R"({{"file":{},"mode":"{}","device":"{}","max_error":{},"allowed":{},"passed":{}}})",
-                    json_quote(v.file), v.mode, device_name(device),
-                    std::isfinite(v.max_error) ? fmt::format("{:.6g}", v.max_error) : "null",
-                    fmt::format("{:.6g}", v.allowed), v.passed()));
+    rows.push_back(fmt::format(
+        R"({{"file":{},"mode":"{}","device":"{}","max_error":{},"allowed":{},"passed":{},"note":{}}})",
+        json_quote(v.file), v.mode, device_name(device),
+        std::isfinite(v.max_error) ? fmt::format("{:.6g}", v.max_error) : "null",
+        fmt::format("{:.6g}", v.allowed), v.passed(), v.note.empty() ? "null" : json_quote(v.note)));
   return fmt::format("{{\"files\":[{}]}}\n", fmt::join(rows, ","));
 }
 
@@ -29,6 +30,20 @@ std::string to_table(const std::vector<Verified>& all) {
     table.add_row({v.file, v.mode, fmt::format("{:.3e}", v.max_error), fmt::format("{:.3e}", v.allowed),
                    v.passed() ? "passed" : "FAILED"});
   return table.to_string();
+}
+
+// Each with the files that it holds for.
+std::string notes_text(const std::vector<Verified>& all) {
+  std::string text;
+  std::set<std::string> told{""};
+  for (const Verified& v : all) {
+    if (!told.insert(v.note).second) continue;
+    std::vector<std::string> files;
+    for (const Verified& other : all)
+      if (other.note == v.note) files.push_back(other.file);
+    text += fmt::format("{}: {}\n", fmt::join(files, ", "), v.note);
+  }
+  return text;
 }
 
 struct Options {
@@ -54,7 +69,7 @@ void add_verify(Command app, int& exit_code) {
     for (const nn::Mode mode : modes_from_list(options->modes))
       for (const std::string& file : options->files)
         all.push_back(verify_golden(file, {.mode = mode, .device = device}));
-    fmt::print("{}", options->format == "json" ? to_json(all, device) : to_table(all));
+    fmt::print("{}", options->format == "json" ? to_json(all, device) : to_table(all) + notes_text(all));
     const auto failed = std::count_if(all.begin(), all.end(), [](const Verified& v) { return !v.passed(); });
     if (options->format != "json")
       fmt::print("{} passed, {} failed\n", all.size() - static_cast<size_t>(failed), failed);

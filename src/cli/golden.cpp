@@ -1,10 +1,12 @@
 #include "cli/golden.h"
 
 #include <cmath>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "cli/problem.h"
 #include "epilogue/safetensors.h"
 
 namespace epilogue::cli {
@@ -37,35 +39,28 @@ Act act_in_name(const std::string& path) {
   fail("{}: the name does not tell the activation; expected gated_mlp_<act>_<dtype>.safetensors", path);
 }
 
-Tensor run_layer(const SafetensorsFile& file, const std::string& path, const GoldenRun& run) {
+Workload layer_of(const SafetensorsFile& file, const std::string& path, const GoldenRun& run) {
   const Tensor x = tensor_of(file, "x", path).to(run.device);
   const TensorOptions options{x.dtype(), run.device};
   if (file.tensors.contains("gate_proj.weight")) {
     const Tensor& gate = tensor_of(file, "gate_proj.weight", path);
     EP_CHECK(gate.dim() == 2, "{}: expected a gate_proj.weight of [hidden, dim], got {}", path,
              gate.sizes().to_string());
-    nn::GatedMlp layer(gate.size(1), gate.size(0),
-                       {.act = act_in_name(path),
-                        .bias = file.tensors.contains("gate_proj.bias"),
-                        .mode = run.mode,
-                        .tensor = options});
-    nn::load_parameters(layer.named_parameters(), path);
-    use_kernels(layer, run.kernels);
-    if (run.mode != nn::Mode::compiled) return layer.forward(x);
-    layer.forward(x);
-    layer.compiled().wait_ready();
-    return layer.forward(x);
+    const nn::MlpOptions mlp{.act = act_in_name(path),
+                             .bias = file.tensors.contains("gate_proj.bias"),
+                             .mode = run.mode,
+                             .tensor = options};
+    auto layer = std::make_shared<nn::GatedMlp>(gate.size(1), gate.size(0), mlp);
+    nn::load_parameters(layer->named_parameters(), path);
+    use_kernels(*layer, run.kernels);
+    return gated_workload(layer, x);
   }
   const Tensor& weight = tensor_of(file, "weight", path);
   EP_CHECK(weight.dim() == 2, "{}: expected a weight of [out, in], got {}", path, weight.sizes().to_string());
   nn::Linear layer(weight.size(1), weight.size(0),
                    {.bias = file.tensors.contains("bias"), .tensor = options});
   nn::load_parameters(layer.named_parameters(), path);
-  if (run.mode != nn::Mode::compiled) return layer.forward(x);
-  const CompiledFunction compiled = compile([&layer](const Tensor& in) { return layer.forward(in); });
-  compiled(x);
-  compiled.wait_ready();
-  return compiled(x);
+  return function_workload([layer](const Tensor& in) { return layer.forward(in); }, x, run.mode);
 }
 
 }  // namespace
@@ -79,11 +74,17 @@ Verified verify_golden(const std::string& path, const GoldenRun& run) {
   const double peer_error = largest_difference(peer, reference);
   EP_CHECK(std::isfinite(peer_error), "{}: y_torch is off by {}, so nothing could be compared with it", path,
            peer_error);
-  const Tensor y = run_layer(file, path, run);
+  const Workload layer = layer_of(file, path, run);
+  wait_until_compiled(layer, run.mode);
+  const Tensor y = layer.forward(layer.x);
   EP_CHECK(y.sizes() == reference.sizes(), "{}: the layer gives {}, y_f64 is {}", path, y.sizes().to_string(),
            reference.sizes().to_string());
   // Allowed: twice what PyTorch's own result is off by in that dtype, plus 1e-6.
-  return {path, nn::mode_name(run.mode), largest_difference(y, reference), 2 * peer_error + 1e-6};
+  return {.file = path,
+          .mode = nn::mode_name(run.mode),
+          .note = mode_note(layer, run.mode),
+          .max_error = largest_difference(y, reference),
+          .allowed = 2 * peer_error + 1e-6};
 }
 
 }  // namespace epilogue::cli

@@ -16,6 +16,7 @@ struct GoldenRun {
 
 struct Verified {
   std::string file, mode;
+  std::string note;  // mode_note
   double max_error = 0, allowed = 0;
   bool passed() const { return max_error <= allowed; }  // false for NaN
 };

@@ -190,6 +190,18 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
   return problems;
 }
 
+Workload gated_workload(std::shared_ptr<nn::GatedMlp> layer, const Tensor& x) {
+  Workload workload = workload_of(layer, x);
+  workload.why_not_fused = [layer, x] { return why_not_joined(x, layer->weights(), layer->act); };
+  return workload;
+}
+
+Workload function_workload(std::function<Tensor(const Tensor&)> forward, const Tensor& x, nn::Mode mode) {
+  const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
+  if (mode == nn::Mode::compiled) forward = [compiled](const Tensor& in) { return compiled(in); };
+  return {std::move(forward), x, [compiled] { return compiled; }, nullptr, "it is a mode of the MLP"};
+}
+
 Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels) {
   EP_CHECK(kernels.empty() || (problem.kind == ProblemKind::mlp && problem.gated),
            "kernel packages are for the gated MLP, not for: {}", problem.to_string());
@@ -205,9 +217,7 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
     }
     auto layer = std::make_shared<nn::GatedMlp>(problem.dim, problem.hidden, mlp);
     use_kernels(*layer, kernels);
-    Workload workload = workload_of(layer, x);
-    workload.why_not_fused = [layer, x] { return why_not_joined(x, layer->weights(), layer->act); };
-    return workload;
+    return gated_workload(layer, x);
   }
   const Tensor x = randn({problem.batch, problem.dim}, 42, options);
   const nn::Linear layer(problem.dim, problem.hidden, {.bias = problem.bias, .tensor = options, .seed = 1});
@@ -217,9 +227,7 @@ Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& k
       const Tensor product = matmul(in, layer.weight.t());
       return layer.bias.defined() ? add(product, layer.bias) : product;
     };
-  const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
-  if (mode == nn::Mode::compiled) forward = [compiled](const Tensor& in) { return compiled(in); };
-  return {forward, x, [compiled] { return compiled; }, nullptr, "it is a mode of the MLP"};
+  return function_workload(forward, x, mode);
 }
 
 void wait_until_compiled(const Workload& workload, nn::Mode mode) {

@@ -1,8 +1,9 @@
 // The problems that profile, bench and graph run: read from options or from a shapes file, built as a layer
-// and its input.
+// and its input; and what a layer runs in each mode.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,10 @@ struct Workload {
 };
 // `kernels` are for the layers of an MLP with a gate.
 Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels = {});
+
+// The same of a layer that is there: a gated MLP, whose mode is its own, or any function of the ops.
+Workload gated_workload(std::shared_ptr<nn::GatedMlp> layer, const Tensor& x);
+Workload function_workload(std::function<Tensor(const Tensor&)> forward, const Tensor& x, nn::Mode mode);
 
 // What is measured in mode `compiled` is the compiled function, not the calls before it was built.
 void wait_until_compiled(const Workload& workload, nn::Mode mode);
