@@ -89,6 +89,20 @@ class Program(unittest.TestCase):
             self.assertIn(f"\n{mode} runs as eager: there is no gate\n", self.result("profile", "mlp", *small, "--mode", mode, "--no-gate"))
         self.assertIsNone(self.profile("mlp", *small, "--mode", "fused", "--dtype", "f16")["modes"][0]["note"])
 
+    def test_a_tuned_mlp_whose_activation_no_kernel_joins_with_mul_says_so(self):
+        small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
+        note = "tuned runs as eager: no kernel joins relu and mul, ours or a package's"
+        found = self.profile("mlp", *small, "--mode", "tuned,fused", "--act", "relu")["modes"]
+        self.assertEqual([(mode["kernels_per_step"], mode["note"]) for mode in found], [(5, note), (1, None)])
+        self.assertIn(f"\n{note}\n", self.result("profile", "mlp", *small, "--mode", "tuned", "--act", "relu"))
+        f64 = self.profile("mlp", *small, "--mode", "fused", "--act", "relu", "--dtype", "f64")["modes"][0]
+        self.assertEqual((f64["kernels_per_step"], f64["note"]),
+                         (5, "fused runs as eager: its kernel computes in f32 only; no kernel joins relu and mul, ours or a package's"))
+        self.assertIn("\ntuned runs as eager: there is no activation\n", self.result("profile", "mlp", *small, "--mode", "tuned", "--act", "none"))
+        self.assertEqual(self.profile("mlp", *small, "--mode", "compiled", "--dtype", "f64")["modes"][0]["kernels_per_step"], 4)  # as the README says
+        for environment in ({"EPILOGUE_ISA": "scalar"}, {"EPILOGUE_PACK_WEIGHTS": "0"}):
+            self.assertEqual(self.profile("mlp", *small, "--mode", "compiled", **environment)["modes"][0]["kernels_per_step"], 3)
+
     def test_a_mode_of_the_mlp_says_so_elsewhere(self):
         for mode in ("tuned", "fused"):
             self.assertIn(f"\n{mode} runs as eager: it is a mode of the MLP\n", self.result("profile", "linear", "--mode", mode))

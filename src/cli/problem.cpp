@@ -193,13 +193,18 @@ std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwi
 Workload gated_workload(std::shared_ptr<nn::GatedMlp> layer, const Tensor& x) {
   Workload workload = workload_of(layer, x);
   workload.why_not_fused = [layer, x] { return why_not_joined(x, layer->weights(), layer->act); };
+  if (layer->act == Act::none)
+    workload.why_not_tuned = "there is no activation";
+  else if (!has_act_mul(layer->act))
+    workload.why_not_tuned =
+        fmt::format("no kernel joins {} and mul, ours or a package's", act_name(layer->act));
   return workload;
 }
 
 Workload function_workload(std::function<Tensor(const Tensor&)> forward, const Tensor& x, nn::Mode mode) {
   const CompiledFunction compiled = compile(forward, {.name = "ep::compiled"});
   if (mode == nn::Mode::compiled) forward = [compiled](const Tensor& in) { return compiled(in); };
-  return {std::move(forward), x, [compiled] { return compiled; }, nullptr, "it is a mode of the MLP"};
+  return {std::move(forward), x, [compiled] { return compiled; }, nullptr, "", "it is a mode of the MLP"};
 }
 
 Workload make_workload(const Problem& problem, nn::Mode mode, const KernelMap& kernels) {
@@ -241,8 +246,8 @@ nn::Mode mode_run(const Workload& workload, nn::Mode mode) {
   if (of_the_gated && !workload.only_eager.empty()) return nn::Mode::eager;
   if (mode == nn::Mode::compiled && !workload.compiled().stats().failures.empty()) return nn::Mode::eager;
   // Its products one by one and the activation with the gate: what tuned does.
-  if (mode == nn::Mode::fused && !workload.why_not_fused().empty()) return nn::Mode::tuned;
-  return mode;
+  if (mode == nn::Mode::fused && !workload.why_not_fused().empty()) mode = nn::Mode::tuned;
+  return mode == nn::Mode::tuned && !workload.why_not_tuned.empty() ? nn::Mode::eager : mode;
 }
 
 std::string mode_note(const Workload& workload, nn::Mode mode) {
@@ -253,8 +258,14 @@ std::string mode_note(const Workload& workload, nn::Mode mode) {
   }
   const nn::Mode run = mode_run(workload, mode);
   if (run == mode) return "";
-  return fmt::format("{} runs as {}: {}", nn::mode_name(mode), nn::mode_name(run),
-                     run == nn::Mode::eager ? workload.only_eager : workload.why_not_fused());
+  std::vector<std::string> why;
+  if (!workload.only_eager.empty()) {
+    why = {workload.only_eager};
+  } else {
+    if (mode == nn::Mode::fused) why.push_back(workload.why_not_fused());
+    if (run == nn::Mode::eager) why.push_back(workload.why_not_tuned);
+  }
+  return fmt::format("{} runs as {}: {}", nn::mode_name(mode), nn::mode_name(run), fmt::join(why, "; "));
 }
 
 std::vector<nn::Mode> modes_from_list(const std::string& list) {

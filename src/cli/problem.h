@@ -66,6 +66,7 @@ struct Workload {
   std::function<CompiledFunction()> compiled;  // what mode `compiled` runs, once it was called
   // Of a gated MLP: why no kernel of mode `fused` takes it; "" where one does.
   std::function<std::string()> why_not_fused;
+  std::string why_not_tuned = {};  // of a gated MLP, likewise
   std::string only_eager = {};  // why `tuned` and `fused` are nothing else than eager; "" where they are more
 };
 // `kernels` are for the layers of an MLP with a gate.

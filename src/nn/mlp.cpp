@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "epilogue/nn.h"
 #include "op/dispatch.h"
+#include "op/gated.h"
 
 namespace epilogue::nn {
 namespace {
@@ -23,8 +24,7 @@ std::vector<const Tensor*> places(const Linears&... linears) {
 void append(NamedParameters& all, NamedParameters part) { all.insert(all.end(), part.begin(), part.end()); }
 
 Tensor act_mul_by(const AskedImplementation* kernel, const Tensor& gate, const Tensor& up, Act act) {
-  EP_CHECK(act != Act::none && act != Act::relu, "GatedMlp: its kernel package has no activation {}",
-           act_name(act));
+  EP_CHECK(has_act_mul(act), "GatedMlp: its kernel package has no activation {}", act_name(act));
   const Tensor inputs[] = {gate, up};
   const auto approximate = act == Act::gelu_tanh ? GeluApproximate::tanh : GeluApproximate::none;
   return dispatch(act == Act::silu ? Op::silu_mul : Op::gelu_mul, inputs,

@@ -7,6 +7,10 @@
 
 namespace epilogue {
 
+// Whether an op takes the activation together with the product by up, as gelu_mul and silu_mul do, and with
+// it activation_mul() and the kernels of packages.
+bool has_act_mul(Act act);
+
 // Why gated_mlp() runs neither by one kernel nor by gated_linear's: what these say; "" where it does.
 std::string why_not_joined(const Tensor& x, const GatedWeights& weights, Act act);
 

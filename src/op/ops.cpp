@@ -59,19 +59,12 @@ Tensor activation(const Tensor& x, Act act) {
   fail("activation {} is not known", static_cast<int>(act));
 }
 
+bool has_act_mul(Act act) { return act != Act::none && act != Act::relu; }
+
 Tensor activation_mul(const Tensor& gate, const Tensor& up, Act act) {
-  switch (act) {
-    case Act::silu:
-      return silu_mul(gate, up);
-    case Act::gelu_tanh:
-      return gelu_mul(gate, up, GeluApproximate::tanh);
-    case Act::gelu:
-      return gelu_mul(gate, up, GeluApproximate::none);
-    case Act::none:
-    case Act::relu:
-      break;
-  }
-  return mul(activation(gate, act), up);
+  if (!has_act_mul(act)) return mul(activation(gate, act), up);
+  if (act == Act::silu) return silu_mul(gate, up);
+  return gelu_mul(gate, up, act == Act::gelu_tanh ? GeluApproximate::tanh : GeluApproximate::none);
 }
 
 Tensor Tensor::t() const { return unary(Op::t, *this); }
