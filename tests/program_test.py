@@ -335,6 +335,12 @@ class Program(unittest.TestCase):
             self.result("bench", "mlp", "--batch", 1, "--seq", 1, "--dim", 64, "--hidden", 96, "--dtype", "bf16", "--min-time", "0",
                         EPILOGUE_ISA=isa)
 
+    def test_a_product_of_onednn_is_named_for_what_runs(self):
+        kernels = re.findall("^  (onednn_.*)$", self.result("profile", "linear", EPILOGUE_ISA="scalar"), re.MULTILINE)
+        self.assertEqual(kernels, ["onednn_gemm_sse41_f32"])
+        self.assertEqual(self.json("trace", "explain", kernels[0])["arch"], "sse41")
+        self.assertEqual(self.json("info", EPILOGUE_ISA="scalar")["onednn_isa"], "SSE4.1")
+
     def test_verbose_dispatch_prints_acceptance_and_refusal(self):
         done = run("profile", "linear", "--active", 1, EPILOGUE_VERBOSE="dispatch")
         self.assertIn("gemm_no_inner refuses: the inner size is not 0", done.stderr)

@@ -24,7 +24,7 @@ std::string op_of(std::string_view what) {
 }
 
 bool is_instruction_set(std::string_view word) {
-  constexpr std::string_view kSets[] = {"scalar", "avx2", "avx512", "amx", "neon", "sve"};
+  constexpr std::string_view kSets[] = {"scalar", "sse41", "avx", "avx2", "avx512", "amx", "neon", "sve"};
   return std::ranges::find(kSets, word) != std::end(kSets);
 }
 

@@ -75,6 +75,23 @@ std::pair<memory::desc, DType> layout(int32_t id) {
   return layouts().descs[static_cast<size_t>(id)];
 }
 
+// What its kernels run that do not say it themselves: the engine's cap, which is not ours where that is
+// scalar.
+const char* effective_isa() {
+  engine();
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2";
+    default:
+      return "avx512";
+  }
+}
+
 // oneDNN says "brg:avx512_core" or "gemm:jit"; a trace says onednn_brgemm_avx512_f32.
 const char* kernel_name(std::string_view info, DType dtype) {
   const auto has = [info](std::string_view word) { return info.find(word) != std::string_view::npos; };
@@ -82,7 +99,7 @@ const char* kernel_name(std::string_view info, DType dtype) {
   const char* isa = has("amx")                ? "amx"
                     : has("avx512_core_bf16") ? "avx512_bf16"
                     : has("avx512")           ? "avx512"
-                                              : isa_name();
+                                              : effective_isa();
   return intern(fmt::format("onednn_{}_{}_{}", kind, isa, dtype_name(dtype)));
 }
 
@@ -238,8 +255,10 @@ std::string onednn_isa() {
     case dnnl::cpu_isa::avx2_vnni:
     case dnnl::cpu_isa::avx2:
       return "AVX2";
+    case dnnl::cpu_isa::avx:
+      return "AVX";
     default:
-      return "SSE or AVX";
+      return "SSE4.1";
   }
 }
 
