@@ -383,6 +383,7 @@ class Program(unittest.TestCase):
                 ("profile mlp", "--wait", "-1", "at least 0"), ("profile mlp", "--warmup", "-1", "at least 0"),
                 ("profile mlp", "--active", "0", "at least 1"), ("profile mlp", "--repeat", "0", "at least 1"),
                 ("profile linear", "--rows", "-2", "at least -1"), ("bench linear", "--threads", "-3", "1 to 1024"),
+                ("bench linear", "--min-time", "1e30", "0 to 9223372036854775807"), ("bench linear", "--min-time", "inf", "0 to 9223372036854775807"),
                 ("bench linear", "--min-time", "-1", "at least 0"), ("bench linear", "--min-time", "nan", "at least 0"),
                 ("kernels test a/b@1", "--min-time", "-1", "at least 0"), ("kernels test a/b@1", "--dim", "0", "at least 1"),
                 ("trace summary t.json", "--rows", "-2", "at least -1"), ("trace gaps t.json", "--rows", "-2", "at least -1"),

@@ -15,27 +15,25 @@ const Option& Option::required(bool value) const {
   return *this;
 }
 
-const Option& Option::at_least(int64_t least) const {
-  return checked(least, INT64_MAX, fmt::format("at least {}", least));
-}
+const Option& Option::at_least(int64_t least) const { return checked(least, INT64_MAX, false); }
 
-const Option& Option::within(int64_t least, int64_t most) const {
-  return checked(least, most, fmt::format("{} to {}", least, most));
-}
+const Option& Option::within(int64_t least, int64_t most) const { return checked(least, most, true); }
 
-// CLI11's own checks name a range up to the largest double, in 309 digits.
-const Option& Option::checked(int64_t least, int64_t most, const std::string& expected) const {
-  const auto refusal = [least, most = std::min(most, most_.value_or(most)), whole = most_.has_value(),
-                        expected](const std::string& text) {
+// CLI11's own checks name a range up to the largest double, in 309 digits. An upper limit that the help does
+// not tell of is named where it is broken.
+const Option& Option::checked(int64_t least, int64_t most, bool name_both) const {
+  most = std::min(most, most_.value_or(most));
+  const auto refusal = [least, most, name_both, whole = most_.has_value()](const std::string& text) {
     double number = 0;
     int64_t integer = 0;
     const bool read =
         whole ? CLI::detail::lexical_cast(text, integer) : CLI::detail::lexical_cast(text, number);
-    if (read && whole && integer > most) return fmt::format("expected {} to {}, got {}", least, most, text);
-    const bool good =
-        read && (whole ? integer >= least
-                       : number >= static_cast<double>(least) && number <= static_cast<double>(most));
-    return good ? std::string() : fmt::format("expected {}, got {}", expected, text);
+    const bool low = whole ? integer < least : !(number >= static_cast<double>(least));  // NaN is
+    const bool high = whole ? integer > most : number > static_cast<double>(most);
+    if (read && !low && !high) return std::string();
+    const std::string expected = name_both || (read && high) ? fmt::format("{} to {}", least, most)
+                                                             : fmt::format("at least {}", least);
+    return fmt::format("expected {}, got {}", expected, text);
   };
   option_->check(CLI::Validator(refusal, ""));
   return *this;

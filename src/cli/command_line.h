@@ -34,7 +34,7 @@ class Option {
   bool given() const;
 
  private:
-  const Option& checked(int64_t least, int64_t most, const std::string& expected) const;
+  const Option& checked(int64_t least, int64_t most, bool name_both) const;
 
   CLI::Option* option_;
   std::optional<int64_t> most_;
