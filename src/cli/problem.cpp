@@ -1,5 +1,6 @@
 #include "cli/problem.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -272,7 +273,11 @@ std::vector<nn::Mode> modes_from_list(const std::string& list) {
   if (list == "all") return {nn::available_modes().begin(), nn::available_modes().end()};
   std::vector<nn::Mode> modes;
   std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) modes.push_back(nn::mode_from_name(name));
+  for (std::string name; std::getline(names, name, ',');) {
+    const nn::Mode mode = nn::mode_from_name(name);
+    EP_CHECK(std::ranges::find(modes, mode) == modes.end(), "mode {} is named twice", name);
+    modes.push_back(mode);
+  }
   EP_CHECK(!modes.empty(), "no mode was named");
   return modes;
 }

@@ -86,7 +86,7 @@ nn::Mode mode_run(const Workload& workload, nn::Mode mode);
 // To be asked after wait_until_compiled.
 std::string mode_note(const Workload& workload, nn::Mode mode);
 
-// "eager,tuned" in that order, or "all".
+// "eager,tuned" in that order, none twice, or "all".
 std::vector<nn::Mode> modes_from_list(const std::string& list);
 
 }  // namespace epilogue::cli
