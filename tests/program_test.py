@@ -427,9 +427,27 @@ class Program(unittest.TestCase):
         self.refused("verify", file, says="no tensor 'y_torch'")
 
     def test_environment_errors_name_the_variable(self):
-        done = run("info", EPILOGUE_THREADS="many")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("EPILOGUE_THREADS", done.stderr)
+        self.refused("profile", "linear", says="EPILOGUE_THREADS: expected a whole number, got 'many'\n", EPILOGUE_THREADS="many")
+
+    def test_info_shows_what_is_wrong_beside_its_variable(self):
+        for name, value, wrong in (
+                ("THREADS", "many", "expected a whole number, got 'many'"), ("THREADS", "0", "expected 1 to 1024, got 0"),
+                ("ISA", "avx1024", "expected scalar, avx2, avx512 or amx, got 'avx1024'"), ("PACK_WEIGHTS", "2", "expected 0 or 1, got '2'"),
+                ("TF32", "maybe", "expected 0 or 1, got 'maybe'"), ("REPLAY", "maybe", "expected 0 or 1, got 'maybe'"),
+                ("CACHE_MB", "5GB", "expected a whole number, got '5GB'"), ("DISABLE_PASSES", "fusion", "compile: 'fusion' is no pass: expected dead_code, "),
+                ("VERBOSE", "dispach,all,gards", "there is no topic 'dispach', 'gards': expected all, or some of dispatch, "),
+                ("KERNELS_POLICY", f"{self.path}/none", f"{self.path}/none")):
+            name = f"EPILOGUE_{name}"
+            row = [line for line in self.result("info", **{name: value}).splitlines() if line.startswith(name)]
+            self.assertEqual(len(row), 1)
+            self.assertIn(f" {value} (wrong: {wrong}", row[0])
+            found = self.json("info", **{name: value})
+            self.assertEqual(len(found["wrong"]), 1)
+            self.assertIn(f"{name}: {wrong}", found["wrong"][0])
+            self.assertEqual(found["threads"] is None, name.endswith("THREADS"))
+            for key in ("isa", "onednn_isa", "native_bf16", "amx"):
+                self.assertEqual(found[key] is None, name.endswith("ISA"), key)
+        self.assertEqual(self.json("info", EPILOGUE_VERBOSE="all", EPILOGUE_THREADS="1", EPILOGUE_CACHE_MB="1")["wrong"], [])
 
     def test_help_shows_examples(self):
         for command in (["profile", "mlp"], ["bench", "mlp"], ["verify"]):

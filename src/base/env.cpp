@@ -37,15 +37,10 @@ bool has_word(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// What was asked for, with a word about what there is not.
 std::vector<std::string> topics_asked_for() {
-  const std::vector<std::string> asked = listed_words(env_text(EnvVar::verbose), ", "),
-                                 known = listed_words(EP_VERBOSE_TOPICS, ", ");
-  for (const std::string& topic : asked)
-    if (topic != "all" && !has_word(known, topic))
-      std::fprintf(stderr, "epilogue: %s: there is no topic '%s': expected all, or some of %s\n",
-                   env_row(EnvVar::verbose).name, topic.c_str(), EP_VERBOSE_TOPICS);
-  return asked;
+  if (const std::string wrong = wrong_verbose_topics(); !wrong.empty())
+    std::fprintf(stderr, "epilogue: %s\n", wrong.c_str());
+  return listed_words(env_text(EnvVar::verbose), ", ");
 }
 
 }  // namespace
@@ -83,6 +78,16 @@ std::vector<std::string> listed_words(std::string_view list, const char* separat
     words.emplace_back(list.substr(begin, end - begin));
   }
   return words;
+}
+
+std::string wrong_verbose_topics() {
+  const std::vector<std::string> known = listed_words(EP_VERBOSE_TOPICS, ", ");
+  std::vector<std::string> unknown;
+  for (const std::string& topic : listed_words(env_text(EnvVar::verbose), ", "))
+    if (topic != "all" && !has_word(known, topic)) unknown.push_back(fmt::format("'{}'", topic));
+  if (unknown.empty()) return "";
+  return fmt::format("{}: there is no topic {}: expected all, or some of {}", env_row(EnvVar::verbose).name,
+                     fmt::join(unknown, ", "), EP_VERBOSE_TOPICS);
 }
 
 bool verbose(std::string_view topic) {

@@ -36,6 +36,8 @@ bool env_flag(EnvVar var, bool otherwise);       // 0, off, false / 1, on, true
 // What a variable lists: the words between any of `separators`, none of them empty.
 std::vector<std::string> listed_words(std::string_view list, const char* separators = ",");
 
+// What is wrong with EPILOGUE_VERBOSE; "" where nothing is. The first verbose() says it on standard error.
+std::string wrong_verbose_topics();
 // Whether EPILOGUE_VERBOSE (a comma-separated list) has `topic`.
 bool verbose(std::string_view topic);
 // Writes one line to standard error when `topic` is on. The only place of the library that prints, and only

@@ -1,6 +1,7 @@
 #include "cli/machine.h"
 
 #include <fstream>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -8,10 +9,13 @@
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
 #include "base/cache_dir.h"
+#include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "base/threads.h"
+#include "compile/pass.h"
 #include "epilogue/device.h"
+#include "package/policy.h"
 
 namespace epilogue::cli {
 namespace {
@@ -38,14 +42,105 @@ std::vector<std::string> cuda_devices() {
   return lines;
 }
 
+// Reads a variable as the library does, which throws Error where it is wrong.
+void read_as_the_library(EnvVar var) {
+  switch (var) {
+    case EnvVar::verbose:
+      EP_CHECK(wrong_verbose_topics().empty(), "{}", wrong_verbose_topics());
+      return;
+    case EnvVar::threads:
+      thread_count();
+      return;
+    case EnvVar::isa:
+      cpu::apply_isa_cap();
+      return;
+    case EnvVar::pack_weights:
+    case EnvVar::tf32:
+    case EnvVar::replay:
+      env_flag(var, true);
+      return;
+    case EnvVar::cache_mb:
+      env_int(var, 0);
+      return;
+    case EnvVar::disable_passes:
+      compiler::check_pass_names({});
+      return;
+    case EnvVar::kernels_policy:
+      package::user_policy();
+      return;
+    case EnvVar::cache_dir:
+    case EnvVar::cuda_module:  // whether it loads stands beside "cuda"
+    case EnvVar::count:
+      return;
+  }
+}
+
+// "" where nothing is.
+std::string what_is_wrong(EnvVar var) try {
+  if (!env_text(var).empty()) read_as_the_library(var);
+  return "";
+} catch (const Error& error) {
+  return error.what();
+}
+
+std::string without_name(std::string text, EnvVar var) {
+  const std::string prefix = fmt::format("{}: ", env_row(var).name);
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+std::string env_value(EnvVar var) {
+  const std::string value = env_text(var), wrong = what_is_wrong(var);
+  if (value.empty()) return fmt::format("not set: {}", env_row(var).meaning);
+  return wrong.empty() ? value : fmt::format("{} (wrong: {})", value, without_name(wrong, var));
+}
+
+std::vector<EnvVar> all_variables() {
+  std::vector<EnvVar> all;
+  for (size_t i = 0; i < static_cast<size_t>(EnvVar::count); ++i) all.push_back(static_cast<EnvVar>(i));
+  return all;
+}
+
+// "EPILOGUE_THREADS: expected a whole number, got 'many'", quoted, of each variable that is wrong.
+std::vector<std::string> wrong_variables_json() {
+  std::vector<std::string> quoted;
+  for (const EnvVar var : all_variables())
+    if (const std::string wrong = what_is_wrong(var); !wrong.empty())
+      quoted.push_back(json_quote(fmt::format("{}: {}", env_row(var).name, without_name(wrong, var))));
+  return quoted;
+}
+
+// A fact that a wrong variable leaves open: what would run with it is an error.
+template <class Fact>
+std::string fact_text(Fact fact) try {
+  return fmt::format("{}", fact());
+} catch (const Error& error) {
+  return fmt::format("not known: {}", error.what());
+}
+template <class Fact>
+std::string fact_json(Fact fact) try {
+  if constexpr (std::is_arithmetic_v<decltype(fact())>)
+    return fmt::format("{}", fact());
+  else
+    return json_quote(fact());
+} catch (const Error&) {
+  return "null";
+}
+
+std::string bf16_products() {
+  return cpu::uses_amx()          ? "by AMX, in our own tiles"
+         : cpu::has_native_bf16() ? "by the processor, through oneDNN"
+                                  : "in f32, rounded once";
+}
+
 }  // namespace
 
 std::string machine_json() {
   return fmt::format(
-      R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":"{}","onednn":"{}","onednn_isa":"{}","native_bf16":{},"amx":{},"cuda":{}}})",
-      EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), thread_count(), cpu::isa_name(),
-      cpu::onednn_version(), cpu::onednn_isa(), cpu::has_native_bf16(), cpu::uses_amx(),
-      json_quote(cuda_devices().front()));
+      R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":{},"onednn":"{}","onednn_isa":{},"native_bf16":{},"amx":{},"cuda":{},"wrong":[{}]}})",
+      EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), fact_json(thread_count),
+      fact_json(cpu::isa_name), cpu::onednn_version(), fact_json(cpu::onednn_isa),
+      fact_json(cpu::has_native_bf16), fact_json(cpu::uses_amx), json_quote(cuda_devices().front()),
+      fmt::join(wrong_variables_json(), ","));
 }
 
 std::string machine_text() {
@@ -53,20 +148,14 @@ std::string machine_text() {
   table.add_row({"epilogue", EPILOGUE_VERSION});
   table.add_row({"processor", cpu_model()});
   table.add_row({"cores", std::to_string(core_count())});
-  table.add_row({"threads", std::to_string(thread_count())});
-  table.add_row({"pointwise kernels", cpu::isa_name()});
-  table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), cpu::onednn_isa())});
-  table.add_row({"bf16 products", cpu::uses_amx()          ? "by AMX, in our own tiles"
-                                  : cpu::has_native_bf16() ? "by the processor, through oneDNN"
-                                                           : "in f32, rounded once"});
+  table.add_row({"threads", fact_text(thread_count)});
+  table.add_row({"pointwise kernels", fact_text(cpu::isa_name)});
+  table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), fact_text(cpu::onednn_isa))});
+  table.add_row({"bf16 products", fact_text(bf16_products)});
   for (const std::string& line : cuda_devices()) table.add_row({"cuda", line});
   const std::string cache = cache_dir();
   table.add_row({"cache", cache.empty() ? "none: there is no home folder" : cache});
-  for (size_t i = 0; i < static_cast<size_t>(EnvVar::count); ++i) {
-    const EnvRow& row = env_row(static_cast<EnvVar>(i));
-    const std::string value = env_text(static_cast<EnvVar>(i));
-    table.add_row({row.name, value.empty() ? fmt::format("not set: {}", row.meaning) : value});
-  }
+  for (const EnvVar var : all_variables()) table.add_row({env_row(var).name, env_value(var)});
   return table.to_string();
 }
 

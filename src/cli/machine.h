@@ -5,7 +5,9 @@
 
 namespace epilogue::cli {
 
-std::string machine_json();  // {"cpu":...,"cores":2,"threads":2,"isa":"avx512",...}
-std::string machine_text();  // the same, a line a fact
+// {"cpu":...,"cores":2,"threads":2,"isa":"avx512",...}. A fact that a wrong environment variable leaves open
+// is null; "wrong" holds what is wrong with which.
+std::string machine_json();
+std::string machine_text();  // the same, a line a fact, and every variable
 
 }  // namespace epilogue::cli
