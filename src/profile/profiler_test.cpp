@@ -171,6 +171,15 @@ TEST(Profiler, AveragesAndDropsAreTheWindows) {
   EXPECT_EQ(profiler.dropped(), 3);
 }
 
+TEST(Profiler, TableOfNothingButDroppedEventsTellsOfThem) {
+  Profiler profiler({.max_events_per_thread = 0});
+  profiler.start();
+  for (int i = 0; i < 20; ++i) Range range("work");
+  profiler.stop();
+  EXPECT_EQ(profiler.dropped(), 20);
+  EXPECT_EQ(profiler.key_averages().table(), "Dropped events: 20 (the buffers were full)\n");
+}
+
 TEST(Profiler, ExportedTraceReadsBackAsItWas) {
   Profiler profiler({.schedule = Schedule{.active = 1}, .profile_memory = true});
   profiler.start();

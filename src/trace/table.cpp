@@ -78,6 +78,10 @@ FlopsUnit flops_unit(const std::vector<OpStats>& rows) {
   return {std::pow(10, -3 * power), kNames[static_cast<size_t>(power)]};
 }
 
+std::string dropped_line(int64_t dropped) {
+  return dropped > 0 ? fmt::format("Dropped events: {} (the buffers were full)\n", dropped) : "";
+}
+
 struct Totals {
   double cpu_us = 0, device_us = 0;
 };
@@ -108,9 +112,7 @@ class TableText {
     for (size_t r = 0; r < std::min(shown, rows_.size()); ++r) text += line(cells(*rows_[r]));
     text += rule + "Self CPU time total: " + format_us(totals_.cpu_us) + '\n';
     if (averages_.has_device) text += "Self CUDA time total: " + format_us(totals_.device_us) + '\n';
-    if (averages_.dropped > 0)
-      text += fmt::format("Dropped events: {} (the buffers were full)\n", averages_.dropped);
-    return text;
+    return text + dropped_line(averages_.dropped);
   }
 
  private:
@@ -191,7 +193,7 @@ class TableText {
 }  // namespace
 
 std::string KeyAverages::table(const TableOptions& options) const {
-  return rows.empty() ? "" : TableText(*this, options).text();
+  return rows.empty() ? dropped_line(dropped) : TableText(*this, options).text();
 }
 
 }  // namespace epilogue
