@@ -15,12 +15,13 @@ namespace epilogue {
 
 struct CompileOptions {
   std::string name = "compiled";  // in traces and messages
-  std::vector<std::string>
-      disable;  // passes by their names (compile_passes()); EPILOGUE_DISABLE_PASSES adds to them
-  std::vector<std::string> enable;   // passes that a device leaves out by itself: gate_up_merge on the CPU
-  std::vector<const Tensor*> watch;  // tensors the function reads besides its inputs, by the place where they
-                                     // are kept: one that is replaced by another tensor or another view is
-                                     // seen, and let go of at the next call. The places outlive the function
+  // Passes by their names (compile_passes()); EPILOGUE_DISABLE_PASSES adds to them.
+  std::vector<std::string> disable = {};
+  // Passes that a device leaves out by itself: gate_up_merge on the CPU.
+  std::vector<std::string> enable = {};
+  // Tensors the function reads besides its inputs, by the place where they are kept: one that is replaced by
+  // another tensor or another view is seen, and let go of at the next call. The places outlive the function.
+  std::vector<const Tensor*> watch = {};
   bool replay = false;  // replay a call as one CUDA graph per combination of sizes; without effect on the CPU
 };
 

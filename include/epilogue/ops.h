@@ -40,7 +40,7 @@ Tensor activation_mul(const Tensor& gate, const Tensor& up, Act act);
 // The weights of a gated MLP, [hidden, in] twice and [out, hidden], with a bias each or none.
 struct GatedWeights {
   Tensor gate, up, down;
-  Tensor gate_bias, up_bias, down_bias;
+  Tensor gate_bias = {}, up_bias = {}, down_bias = {};
 };
 // activation(linear(x, gate), act) * linear(x, up): one kernel where the device has one that takes the
 // problem, otherwise the products and activation_mul.
