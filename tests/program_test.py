@@ -361,7 +361,10 @@ class Program(unittest.TestCase):
         self.refused("profile", "linear", "--trace", self.path / "none" / "t.json", says="t.json")
         (self.path / "d.json").mkdir()
         self.refused("profile", "linear", "--trace", self.path / "d.json", says="d.json: is a directory, expected a file\n")
-        self.refused("profile", "linear", "--report", self.path, says=f"{self.path} cannot be written: is a directory, ")
+        (self.path / "d.html").mkdir()
+        self.refused("profile", "linear", "--report", self.path / "d.html", says="d.html cannot be written: is a directory, ")
+        for name in ("t.txt", "t.json"):
+            self.refused("profile", "linear", "--report", self.path / name, says=f"--report: expected FILE.html, got {self.path / name}\n")
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
         self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
         self.refused("bench", "mlp", "--format", "xml", says="format")
