@@ -421,6 +421,14 @@ class Program(unittest.TestCase):
         self.assertIn("traceEvents", json.loads(trace.read_text()))
         self.assertEqual(subprocess.run(["bash", "-c", f"'{PROGRAM}' info >&-"], stderr=subprocess.DEVNULL, timeout=300).returncode, 2)
 
+    def test_every_reader_of_a_damaged_trace_tells_of_it(self):
+        damaged = self.path / "cut.json"
+        damaged.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1},')
+        told = run("trace", "gaps", damaged).stderr
+        self.assertIn(f"{damaged}: ", told)
+        done = run("trace", "report", damaged, "-o", self.path / "page.html")
+        self.assertEqual((done.returncode, done.stderr), (0, told))
+
     def test_verify_refuses_a_golden_file_whose_results_do_not_fit(self):
         source = (DATA / "golden" / "linear_float32.safetensors").read_bytes()
         size = int.from_bytes(source[:8], "little")

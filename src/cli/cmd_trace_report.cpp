@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "epilogue/trace.h"
 #include "trace/report.h"
 
@@ -24,7 +25,10 @@ void add_trace_report(Command trace, int&) {
     std::vector<trace::Trace> traces;
     for (const std::string& file : arguments->files) traces.push_back(trace::read_trace(file));
     std::vector<const trace::Trace*> pointers;
-    for (const trace::Trace& one : traces) pointers.push_back(&one);
+    for (const trace::Trace& one : traces) {
+      print_problems(one);
+      pointers.push_back(&one);
+    }
     trace::write_report(pointers, arguments->output);
     fmt::print("{}\n", arguments->output);
   });
