@@ -249,7 +249,10 @@ class Program(unittest.TestCase):
         self.assertIn("t.eager.json.gz", os.listdir(self.path))
 
     def test_dtypes_have_pytorchs_names_too(self):
-        self.assertIn(" bf16, cpu", self.result("profile", "linear", "--dtype", "bfloat16", "--active", "1"))
+        for dtype, names in {"bf16": ["bfloat16"], "f32": ["float32", "fp32", "float"], "f16": ["float16", "fp16", "half"], "f64": ["float64", "fp64", "double"]}.items():
+            for name in names:
+                self.assertEqual(self.profile("linear", "--dtype", name, "--active", "1")["dtype"], dtype)
+        self.refused("profile", "linear", "--dtype", "", says="dtype '' is not known here: expected f32, bf16, f16, f64\n")
 
     def test_profile_table_is_pytorchs_with_flops(self):
         text = self.result("profile", "linear", "--record-shapes")

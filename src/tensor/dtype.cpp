@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -10,20 +11,23 @@ namespace {
 
 struct DTypeRow {
   DType dtype;
-  const char *name, *pytorch_name;
+  const char* name;
+  std::array<std::string_view, 3> others;  // as PyTorch's users write it
   size_t size;
   bool floating;
 
-  bool is_called(std::string_view given) const { return given == name || given == pytorch_name; }
+  bool is_called(std::string_view given) const {
+    return given == name || (!given.empty() && std::ranges::find(others, given) != others.end());
+  }
 };
 
 constexpr std::array<DTypeRow, 6> kRows{{
-    {DType::f32, "f32", "float32", 4, true},
-    {DType::bf16, "bf16", "bfloat16", 2, true},
-    {DType::f16, "f16", "float16", 2, true},
-    {DType::f64, "f64", "float64", 8, true},
-    {DType::i32, "i32", "int32", 4, false},
-    {DType::i64, "i64", "int64", 8, false},
+    {DType::f32, "f32", {"float32", "fp32", "float"}, 4, true},
+    {DType::bf16, "bf16", {"bfloat16"}, 2, true},
+    {DType::f16, "f16", {"float16", "fp16", "half"}, 2, true},
+    {DType::f64, "f64", {"float64", "fp64", "double"}, 8, true},
+    {DType::i32, "i32", {"int32", "int"}, 4, false},
+    {DType::i64, "i64", {"int64", "long"}, 8, false},
 }};
 
 const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
