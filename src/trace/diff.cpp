@@ -61,11 +61,13 @@ class Collector {
       : trace_(trace),
         summary_(summarise(trace)),
         steps_(summary_.steps),
-        places_(place_events(trace, launching_calls(trace), steps_)) {}
+        launches_(launching_calls(trace)),
+        places_(place_events(trace, launches_, steps_)) {}
 
   Collected collect() {
     for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
     Collected collected{.totals = totals_of(summary_)};
+    collected.totals.untied = count_untied(trace_, launches_, steps_);
     for (auto& [key, found] : found_) {
       found.side.calls_per_step =
           static_cast<double>(found.side.calls) / static_cast<double>(std::max<size_t>(1, steps_.size()));
@@ -116,6 +118,7 @@ class Collector {
   const Trace& trace_;
   const Summary summary_;
   const std::vector<Step>& steps_;
+  const std::vector<uint32_t> launches_;
   std::vector<Placement> places_;
   std::map<Key, Found> found_;
   std::array<std::unordered_map<uint64_t, Found*>, 4> by_id_;  // by kind; by name and launch

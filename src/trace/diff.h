@@ -54,7 +54,9 @@ struct DiffTotals {
   std::optional<int64_t> memory_peak;  // allocated, of the device that held most
   std::vector<Problem> problems;
   bool damaged = false;
+  int64_t untied = 0;                  // count_untied: what the rows and the figures per step leave out
   std::set<std::string> kernel_names;  // also of CPU kernels
+  bool ran_nothing() const { return kernel_names.empty() && !has_device; }
 };
 
 struct Diff {
@@ -64,6 +66,7 @@ struct Diff {
   std::vector<Fusion> fusions;
   std::vector<std::string> gone, added;                    // kernels that no fusion explains
   bool damaged() const { return a.damaged || b.damaged; }  // what is missing may have been lost
+  bool untied() const { return a.untied > 0 || b.untied > 0; }
   bool empty() const { return only_a.empty() && only_b.empty() && changed.empty(); }
 };
 

@@ -73,15 +73,27 @@ std::string any_change(const Diff& diff) {
   return changed == 0 ? "" : fmt::format("{} ops, kernels or copies came, went or changed", changed);
 }
 
+// "" where the traces hold what a condition on kernels and their time needs.
+std::string lacking_kernels(const Diff& diff) {
+  if (diff.untied()) {
+    const DiffTotals& totals = diff.a.untied > 0 ? diff.a : diff.b;
+    return fmt::format("cannot be decided, {} lacks the calls that launched {} of its kernels or copies",
+                       totals.file, totals.untied);
+  }
+  if (diff.b.ran_nothing()) return fmt::format("cannot be decided, {} holds no kernels", diff.b.file);
+  return {};
+}
+
 std::string found(const Diff& diff, const Condition& condition) {
   if (diff.damaged())
     return fmt::format("cannot be decided, {} is damaged", (diff.a.damaged ? diff.a : diff.b).file);
+  if (condition.name == "step-time") return exceeds(diff.a.wall_ns, diff.b.wall_ns, condition.share);
+  if (condition.name == "memory") return more_memory(diff, condition.share);
+  if (condition.name == "any-change" && !diff.untied()) return any_change(diff);
+  if (std::string lacking = lacking_kernels(diff); !lacking.empty()) return lacking;
   if (condition.name == "kernels-per-step") return more_kernels(diff);
   if (condition.name == "new-kernels") return new_kernels(diff);
-  if (condition.name == "any-change") return any_change(diff);
-  if (condition.name == "step-time") return exceeds(diff.a.wall_ns, diff.b.wall_ns, condition.share);
-  if (condition.name == "device-time") return exceeds(diff.a.device_ns, diff.b.device_ns, condition.share);
-  return more_memory(diff, condition.share);
+  return exceeds(diff.a.device_ns, diff.b.device_ns, condition.share);
 }
 
 }  // namespace

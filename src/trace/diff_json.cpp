@@ -55,14 +55,14 @@ std::string diff_json(const Diff& diff, const std::vector<std::string>& failed) 
       "{}],\n"
       "\"steps_within_noise\":{},\n\"device_us\":[{},{}],\n\"device_within_noise\":{},\n"
       "\"kernels_per_step\":[{},{}],\n\"memory_peak\":[{},{}],\n\"fusions\":{},\n\"failed\":{},\n"
-      "\"damaged\":[{},{}],\n\"problems\":[{},{}]}}\n",
+      "\"damaged\":[{},{}],\n\"untied\":[{},{}],\n\"problems\":[{},{}]}}\n",
       json_quote(diff_sentence(diff)), json_quote(a.file), json_quote(b.file),
       json_array(diff.only_a, only_json), json_array(diff.only_b, only_json),
       json_array(diff.changed, changed_json), us_json(a.wall_ns.median), us_json(b.wall_ns.median),
       within_noise(a.wall_ns, b.wall_ns), us_json(a.device_ns.median), us_json(b.device_ns.median),
       within_noise(a.device_ns, b.device_ns), a.kernels.median, b.kernels.median, bytes(a.memory_peak),
       bytes(b.memory_peak), json_array(diff.fusions, fusion_json), strings(failed), a.damaged, b.damaged,
-      problems_json(a.problems), problems_json(b.problems));
+      a.untied, b.untied, problems_json(a.problems), problems_json(b.problems));
 }
 
 }  // namespace epilogue::trace

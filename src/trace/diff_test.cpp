@@ -272,6 +272,46 @@ TEST(Diff, ATraceWithoutStepsSaysSo) {
   EXPECT_THAT(diff_sentence(diff_traces(Trace{}, Trace{})), StartsWith("Neither trace marks steps"));
 }
 
+TEST(Diff, KernelsWithoutTheirLaunchLeaveKernelConditionsUndecided) {
+  Trace untied = one_kernel_steps({5, 5, 5});
+  std::erase_if(untied.events, [](const Event& event) { return event.kind == EventKind::cuda_runtime; });
+  const Trace whole = one_kernel_steps({5, 5, 5});
+  for (const Diff& diff : {diff_traces(whole, untied), diff_traces(untied, whole)}) {
+    for (const char* condition : {"kernels-per-step", "new-kernels", "any-change", "device-time:5%"})
+      EXPECT_THAT(failed_conditions(diff, {condition}),
+                  ElementsAre(HasSubstr("lacks the calls that launched 3 of its kernels")))
+          << condition;
+    EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}), IsEmpty()) << "wall time needs no launches";
+  }
+  EXPECT_THAT(diff_sentence(diff_traces(whole, untied)),
+              StartsWith("B lacks the calls that launched 3 of its kernels or copies: nothing is said"));
+}
+
+TEST(Diff, WorkFromBeforeTheFirstStepIsNotMissed) {
+  Trace trace = one_kernel_steps({5, 5});
+  Event warm_up = trace.events.back();
+  warm_up.correlation = 999;
+  warm_up.start_ns = -9000;
+  trace.events.insert(trace.events.begin(), warm_up);
+  EXPECT_THAT(failed_conditions(diff_traces(trace, one_kernel_steps({5, 5})), {"any-change", "device-time"}),
+              IsEmpty());
+}
+
+TEST(Diff, ATraceThatRanNothingPassesNoConditionOnKernels) {
+  const auto idle = [] {
+    Made made;
+    made.step(100);
+    return made.done();
+  };
+  for (const char* condition : {"kernels-per-step", "new-kernels", "device-time"}) {
+    EXPECT_THAT(failed_conditions(diff_traces(idle(), idle()), {condition}),
+                ElementsAre(HasSubstr("holds no kernels")));
+    EXPECT_THAT(failed_conditions(diff_traces(one_kernel_steps({5}), idle()), {condition}),
+                ElementsAre(HasSubstr("holds no kernels")));
+  }
+  EXPECT_THAT(failed_conditions(diff_traces(idle(), idle()), {"any-change", "step-time"}), IsEmpty());
+}
+
 TEST(Diff, ADamagedTracePassesNoCondition) {
   Trace damaged = one_kernel_steps({5});
   damaged.damaged = true;

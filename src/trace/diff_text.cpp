@@ -180,6 +180,20 @@ std::string damage_sentence(const Diff& diff) {
       what);
 }
 
+// Their kernels and copies are in no step, so that the tables and the figures per step lack them.
+std::string untied_sentence(const Diff& diff) {
+  const auto lacks = [](char which, const DiffTotals& totals) {
+    return totals.untied == 0 ? ""
+                              : fmt::format("{} lacks the calls that launched {} of its kernels or copies",
+                                            which, totals.untied);
+  };
+  const std::string a = lacks('A', diff.a), b = lacks('B', diff.b);
+  return fmt::format(
+      "{}{}{}: nothing is said of kernels and device time, below is what is left; the step's wall time is "
+      "{}.",
+      a, a.empty() || b.empty() ? "" : ", ", b, time_change(diff.a.wall_ns, diff.b.wall_ns));
+}
+
 std::string file_text(char which, const DiffTotals& totals) {
   std::string text =
       fmt::format("{}: {}, {}\n", which, totals.file, counted(static_cast<int64_t>(totals.steps), "step"));
@@ -192,6 +206,7 @@ std::string file_text(char which, const DiffTotals& totals) {
 
 std::string diff_sentence(const Diff& diff) {
   if (diff.damaged()) return damage_sentence(diff);
+  if (diff.untied()) return untied_sentence(diff);
   if (diff.a.steps == 0 || diff.b.steps == 0) {
     const char* which = diff.a.steps   ? "B marks no steps"
                         : diff.b.steps ? "A marks no steps"

@@ -26,14 +26,15 @@ class Observer {
     for (const DeviceMemory& memory : summary.memory)
       seen_.memory_peak = std::max(seen_.memory_peak.value_or(0), memory.peak_allocated);
     places_ = place_events(trace, launches_, seen_.steps);
+    seen_.untied = count_untied(trace, launches_, seen_.steps);
   }
 
   Observed observe() {
-    StepSearch search(seen_.steps);
-    for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i, search);
+    for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (uint32_t i = 0; i < trace_.events.size(); ++i)
       if (trace_.events[i].kind == EventKind::cpu_op && places_[i].step != kNoEvent)
         ++seen_.calls_by_kernels[trace_.name(trace_.events[i])][kernels_of_[i]];
+    StepSearch search(seen_.steps);
     for (const Gap& gap : find_unexplained_gaps(trace_)) {
       const uint32_t step = places_[gap.ended_by].step;
       if (step == kNoEvent || search.at(gap.start_ns) != step) continue;
@@ -44,10 +45,8 @@ class Observer {
   }
 
  private:
-  void add(uint32_t i, StepSearch& search) {
+  void add(uint32_t i) {
     const Event& event = trace_.events[i];
-    if (is_device_work(event.kind) && launches_[i] == kNoEvent)
-      seen_.untied += search.at(event.start_ns) != kNoEvent;
     if (places_[i].step == kNoEvent) return;
     const std::string_view name = trace_.name(event);
     if (event.kind == EventKind::kernel || event.kind == EventKind::cpu_kernel) {

@@ -17,7 +17,7 @@ namespace epilogue::trace {
 struct Observed {
   std::vector<Step> steps;
   bool has_device = false;
-  int64_t untied = 0;                  // device work in a step's time without the call that launched it
+  int64_t untied = 0;                  // count_untied
   int64_t longest_gap_ns = 0;          // begins in a step and is ended by its work
   std::optional<int64_t> memory_peak;  // allocated, of the device that held most
   std::set<std::string_view> kernels;

@@ -21,6 +21,16 @@ std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32
   return places;
 }
 
+int64_t count_untied(const Trace& trace, const std::vector<uint32_t>& launches,
+                     const std::vector<Step>& steps) {
+  int64_t untied = 0;
+  if (steps.empty()) return untied;
+  for (size_t i = 0; i < trace.events.size(); ++i)
+    untied += is_device_work(trace.events[i].kind) && launches[i] == kNoEvent &&
+              trace.events[i].start_ns >= steps.front().start_ns;
+  return untied;
+}
+
 std::string_view bare_op_name(std::string_view name) {
   const size_t colons = name.find("::");
   // Only a plain namespace in front: "void at::native::..." stays whole.

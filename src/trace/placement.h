@@ -21,6 +21,11 @@ struct Placement {
 std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32_t>& launches,
                                     const std::vector<Step>& steps);
 
+// Device work that may be a step's, which none can say since the call that launched it is missing. What began
+// before the first step is no step's.
+int64_t count_untied(const Trace& trace, const std::vector<uint32_t>& launches,
+                     const std::vector<Step>& steps);
+
 // "aten::linear" and "ep::linear" are "linear"; a name without a namespace is itself.
 std::string_view bare_op_name(std::string_view name);
 
