@@ -84,8 +84,8 @@ class TraceProgram(unittest.TestCase):
         cut = self.path / "cut.json.gz"
         cut.write_bytes(real("mlp_eager").read_bytes()[:-400])
         rules = self.rules("[[rule]]\nkernels_per_step = { min = 0 }\n")
-        for command in (("gaps", cut), ("expect", rules, cut)):
-            found = json.loads(self.result("trace", *command, "--format", "json"))
+        for command, code in ((("gaps", cut), 0), (("expect", rules, cut), 1)):
+            found = json.loads(self.result("trace", *command, "--format", "json", code=code))
             self.assertIn("gzip data is cut short", [problem["what"] for problem in found["problems"]])
             done = subprocess.run([PROGRAM, "trace", *map(str, command)], capture_output=True, text=True, timeout=300)
             self.assertIn("cut.json.gz: gzip data is cut short: 1", done.stderr)

@@ -31,6 +31,7 @@ class Judge {
 
   Verdict check(const Rule& rule) const {
     if (rule.kind == RuleKind::no_problems) return problems();
+    if (trace_.damaged) return of_damaged(rule);
     if (rule.kind == RuleKind::memory_peak_bytes) return memory_peak(rule);
     if (seen_.steps.empty()) return undecided("the trace marks no steps (ProfilerStep#N)");
     if (rule.kind == RuleKind::no_recompile) return none_of(seen_.compiles, "compile event");
@@ -61,6 +62,13 @@ class Judge {
   }
 
  private:
+  // What was lost can satisfy a bound or an absence and can break them; a kernel that is there stays there.
+  Verdict of_damaged(const Rule& rule) const {
+    if (rule.kind == RuleKind::has_kernel)
+      if (Verdict verdict = kernel(rule); verdict.passed) return verdict;
+    return undecided("the trace is damaged, and what it lost could change this");
+  }
+
   Verdict needs_device(Verdict verdict) const {
     return seen_.has_device ? std::move(verdict) : undecided("the trace holds no device work");
   }

@@ -21,10 +21,11 @@ struct FileProblem {
   Problem problem;
 };
 
-// One result per rule. A rule that the trace cannot decide (no steps, no device) fails and says so.
+// One result per rule. A rule that the trace cannot decide (no steps, no device, damaged) fails and says so.
 std::vector<RuleResult> check_rules(const std::vector<Rule>& rules, const Trace& trace);
 
-// A commented rules file, in TOML, that the trace passes: counts as they are, times with room above.
+// A commented rules file, in TOML, that the trace passes: counts as they are, times with room above. Throws
+// Error where it can pass none, as a damaged one.
 std::string propose_rules(const Trace& trace);
 
 std::string expect_text(const std::vector<RuleResult>& results);

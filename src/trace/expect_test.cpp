@@ -117,6 +117,21 @@ TEST(Expect, WhatCannotBeDecidedFails) {
   }
 }
 
+TEST(Expect, OfADamagedTraceOnlyWhatIsFoundPasses) {
+  Trace damaged = real("mlp_eager");
+  damaged.damaged = true;
+  EXPECT_TRUE(check("has_kernel = '*GeluCUDAKernelImpl*'", damaged).passed);
+  for (const char* rule :
+       {"no_kernel = 'triton_*'", "has_kernel = 'triton_*'", "no_copy = true", "no_recompile = true",
+        "kernels_per_step = {max = 5}", "step_time_us = {max = 1000}", "device_time_us = {max = 1000}",
+        "device_idle_share = {max = 1}", "longest_gap_us = {max = 1000}",
+        "op = 'linear'\nkernels_per_call = 1", "memory_peak_bytes = {max = 1e18}"}) {
+    EXPECT_FALSE(check(rule, damaged).passed) << rule;
+    EXPECT_THAT(check(rule, damaged).found, StartsWith("cannot be decided: the trace is damaged")) << rule;
+  }
+  EXPECT_THROW(propose_rules(damaged), Error);
+}
+
 // One step with a compile event, a copy to the host and a kernel whose launch is not there.
 TEST(Expect, FindsCompilesCopiesAndUntiedKernels) {
   Trace trace;

@@ -103,9 +103,9 @@ class Proposal {
 }  // namespace
 
 std::string propose_rules(const Trace& trace) {
+  EP_CHECK(!trace.damaged, "{}: is damaged: no rule can be proposed from what is left of it", trace.source);
   const std::string rules = Proposal(trace).text();
-  EP_CHECK(!rules.empty(), "{}: no rule can be proposed: it marks no steps, and what it holds is damaged",
-           trace.source);
+  EP_CHECK(!rules.empty(), "{}: no rule can be proposed: it marks no steps and has problems", trace.source);
   return fmt::format(
       "# Proposed by `epilogue trace expect --write`{}. Keep what matters.\n"
       "# A number is met exactly; {{min = ..., max = ...}} are bounds. docs/expect.md lists the keys.\n{}",
