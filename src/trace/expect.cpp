@@ -35,14 +35,13 @@ class Judge {
     if (rule.kind == RuleKind::memory_peak_bytes) return memory_peak(rule);
     if (seen_.steps.empty()) return undecided("the trace marks no steps (ProfilerStep#N)");
     if (rule.kind == RuleKind::no_recompile) return none_of(seen_.compiles, "compile event");
+    if (rule.kind == RuleKind::step_time_us) return median(rule, &Step::wall_ns);  // needs no launches
     if (seen_.untied > 0)
       return undecided(
           fmt::format("{} kernels or copies of the steps lack the call that launched them", seen_.untied));
     switch (rule.kind) {
       case RuleKind::kernels_per_step:
         return kernels_per_step(rule);
-      case RuleKind::step_time_us:
-        return median(rule, &Step::wall_ns);
       case RuleKind::kernels_per_call:
         return kernels_per_call(rule);
       case RuleKind::has_kernel:

@@ -158,6 +158,9 @@ TEST(Expect, FindsCompilesCopiesAndUntiedKernels) {
   add(EventKind::kernel, "k", 400, 10, 1, 2);
   EXPECT_FALSE(check("kernels_per_step = 0", trace).passed);
   EXPECT_THAT(check("kernels_per_step = 0", trace).found, HasSubstr("lack the call"));
+  EXPECT_TRUE(check("step_time_us = 1", trace).passed) << "wall time needs no launches";
+  trace.events.back().start_ns = -100;
+  EXPECT_TRUE(check("kernels_per_step = 0", trace).passed) << "it began before the first step";
 }
 
 TEST(Expect, ProposedRulesPassOnTheirTrace) {

@@ -39,8 +39,9 @@ class Proposal {
                       std::ceil(kMemoryRoom * static_cast<double>(*seen_.memory_peak))));
     if (seen_.steps.empty()) return;
     if (seen_.compiles.empty()) add("", "nothing is compiled in a step", "no_recompile = true");
+    add_time("a step's wall time, median", "step_time_us", median_of(seen_.steps, &Step::wall_ns), kTimeRoom);
     if (seen_.untied > 0) return;
-    add_steps();
+    add_kernel_counts();
     if (seen_.has_device) add_device();
     if (!seen_.kernels.empty()) add_ops();
   }
@@ -60,13 +61,12 @@ class Proposal {
         fmt::format("{} = {{max = {}}}", key, rounded_up(room * us)));
   }
 
-  void add_steps() {
+  void add_kernel_counts() {
     const auto [least, most] =
         std::minmax_element(seen_.steps.begin(), seen_.steps.end(),
                             [](const Step& a, const Step& b) { return a.kernels < b.kernels; });
     add("", "kernels of each step",
         fmt::format("kernels_per_step = {}", bounds(least->kernels, most->kernels)));
-    add_time("a step's wall time, median", "step_time_us", median_of(seen_.steps, &Step::wall_ns), kTimeRoom);
   }
 
   void add_device() {
