@@ -50,8 +50,7 @@ DiffTotals totals_of(const Summary& summary) {
   totals.wall_ns = spread(&Step::wall_ns);
   totals.device_ns = spread(&Step::device_busy_ns);
   totals.kernels = spread(&Step::kernels);
-  for (const DeviceMemory& memory : summary.memory)
-    totals.memory_peak = std::max(totals.memory_peak.value_or(0), memory.peak_allocated);
+  totals.memory_peaks = memory_peaks(summary);
   return totals;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,8 +51,8 @@ struct DiffTotals {
   std::string file;
   size_t steps = 0;
   bool has_device = false;
-  Spread wall_ns, device_ns, kernels;  // per step; device: Step::device_busy_ns
-  std::optional<int64_t> memory_peak;  // allocated, of the device that held most
+  Spread wall_ns, device_ns, kernels;           // per step; device: Step::device_busy_ns
+  std::map<std::string, int64_t> memory_peaks;  // of trace/summary.h
   std::vector<Problem> problems;
   bool damaged = false;
   int64_t untied = 0;                  // count_untied: what the rows and the figures per step leave out

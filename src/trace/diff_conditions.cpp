@@ -54,11 +54,16 @@ std::string more_kernels(const Diff& diff) {
 }
 
 std::string more_memory(const Diff& diff, double share) {
-  if (!diff.a.memory_peak || !diff.b.memory_peak) return "cannot be decided, a trace holds no memory events";
-  const auto a = static_cast<double>(*diff.a.memory_peak), b = static_cast<double>(*diff.b.memory_peak);
-  if (b <= a * (1 + share)) return {};
-  return fmt::format("{} instead of {}", format_bytes(*diff.b.memory_peak),
-                     format_bytes(*diff.a.memory_peak));
+  const auto &before = diff.a.memory_peaks, &after = diff.b.memory_peaks;
+  if (before.empty() || after.empty()) return "cannot be decided, a trace holds no memory events";
+  std::vector<std::string> risen;
+  for (const auto& [device, b] : after) {
+    const auto at = before.find(device);
+    const int64_t a = at == before.end() ? 0 : at->second;
+    if (static_cast<double>(b) > static_cast<double>(a) * (1 + share))
+      risen.push_back(fmt::format("{} instead of {} on {}", format_bytes(b), format_bytes(a), device));
+  }
+  return fmt::format("{}", fmt::join(risen, ", "));
 }
 
 std::string new_kernels(const Diff& diff) {
@@ -106,7 +111,7 @@ const char* fail_on_help() {
          "  step-time:5%       B's median step takes over 5% more wall time, beyond the spread between steps "
          "(docs/expect.md)\n"
          "  device-time:5%     the same of the time the device ran what the step launched\n"
-         "  memory:5%          B's peak of allocated memory is over 5% higher";
+         "  memory:5%          B's peak of allocated memory is over 5% higher, on any device";
 }
 
 std::vector<std::string> failed_conditions(const Diff& diff, const std::vector<std::string>& conditions) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "trace/diff.h"
@@ -44,7 +46,25 @@ std::string fusion_json(const Fusion& fusion) {
   return fmt::format(R"({{"from":{},"into":{}}})", strings(fusion.from), json_quote(fusion.into));
 }
 
-std::string bytes(const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "null"; }
+// {"CPU":[a,b],"CUDA 0":[a,b]}; null where a trace holds no events of it.
+std::string memory_peaks_json(const DiffTotals& a, const DiffTotals& b) {
+  const auto bytes = [](const DiffTotals& totals, const std::string& device) {
+    const auto at = totals.memory_peaks.find(device);
+    return at == totals.memory_peaks.end() ? "null" : std::to_string(at->second);
+  };
+  std::map<std::string, int64_t> devices = a.memory_peaks;
+  devices.insert(b.memory_peaks.begin(), b.memory_peaks.end());
+  std::vector<std::string> peaks;
+  for (const auto& [device, peak] : devices)
+    peaks.push_back(fmt::format("{}:[{},{}]", json_quote(device), bytes(a, device), bytes(b, device)));
+  return fmt::format("{{{}}}", fmt::join(peaks, ","));
+}
+
+std::string largest_peak(const DiffTotals& totals) {
+  int64_t largest = 0;
+  for (const auto& [device, peak] : totals.memory_peaks) largest = std::max(largest, peak);
+  return totals.memory_peaks.empty() ? "null" : std::to_string(largest);
+}
 
 }  // namespace
 
@@ -54,15 +74,16 @@ std::string diff_json(const Diff& diff, const std::vector<std::string>& failed) 
       "{{\"says\":{},\n\"files\":[{},{}],\n\"only_a\":{},\n\"only_b\":{},\n\"changed\":{},\n\"steps_us\":[{},"
       "{}],\n"
       "\"steps_within_noise\":{},\n\"device_us\":[{},{}],\n\"device_within_noise\":{},\n"
-      "\"kernels_per_step\":[{},{}],\n\"memory_peak\":[{},{}],\n\"fusions\":{},\n\"failed\":{},\n"
+      "\"kernels_per_step\":[{},{}],\n\"memory_peak\":[{},{}],\n\"memory_peaks\":{},\n\"fusions\":{},"
+      "\n\"failed\":{},\n"
       "\"damaged\":[{},{}],\n\"untied\":[{},{}],\n\"problems\":[{},{}]}}\n",
       json_quote(diff_sentence(diff)), json_quote(a.file), json_quote(b.file),
       json_array(diff.only_a, only_json), json_array(diff.only_b, only_json),
       json_array(diff.changed, changed_json), us_json(a.wall_ns.median), us_json(b.wall_ns.median),
       within_noise(a.wall_ns, b.wall_ns), us_json(a.device_ns.median), us_json(b.device_ns.median),
-      within_noise(a.device_ns, b.device_ns), a.kernels.median, b.kernels.median, bytes(a.memory_peak),
-      bytes(b.memory_peak), json_array(diff.fusions, fusion_json), strings(failed), a.damaged, b.damaged,
-      a.untied, b.untied, problems_json(a.problems), problems_json(b.problems));
+      within_noise(a.device_ns, b.device_ns), a.kernels.median, b.kernels.median, largest_peak(a),
+      largest_peak(b), memory_peaks_json(a, b), json_array(diff.fusions, fusion_json), strings(failed),
+      a.damaged, b.damaged, a.untied, b.untied, problems_json(a.problems), problems_json(b.problems));
 }
 
 }  // namespace epilogue::trace

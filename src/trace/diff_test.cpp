@@ -272,6 +272,21 @@ TEST(Diff, ATraceWithoutStepsSaysSo) {
   EXPECT_THAT(diff_sentence(diff_traces(Trace{}, Trace{})), StartsWith("Neither trace marks steps"));
 }
 
+TEST(Diff, MemoryMayRiseOnNoDevice) {
+  const auto holding = [](int64_t host, int64_t device) {
+    Trace trace = one_kernel_steps({5});
+    trace.memories = {{.bytes = 1, .total_allocated = host, .device_type = 0},
+                      {.bytes = 1, .total_allocated = device, .device_type = 1}};
+    return trace;
+  };
+  const Diff diff = diff_traces(holding(10 << 20, 1 << 20), holding(10 << 20, 2 << 20));
+  EXPECT_THAT(failed_conditions(diff, {"memory:5%"}),
+              ElementsAre("memory:5%: 2.00 MiB instead of 1.00 MiB on CUDA 0"));
+  EXPECT_THAT(failed_conditions(diff, {"memory:100%"}), IsEmpty());
+  EXPECT_THAT(diff_text(diff), ContainsRegex("memory peak, CUDA 0 +1.00 MiB +2.00 MiB"));
+  EXPECT_THAT(diff_json(diff), HasSubstr("\"memory_peaks\":{\"CPU\":[10485760,10485760],\"CUDA 0\":"));
+}
+
 TEST(Diff, KernelsWithoutTheirLaunchLeaveKernelConditionsUndecided) {
   Trace untied = one_kernel_steps({5, 5, 5});
   std::erase_if(untied.events, [](const Event& event) { return event.kind == EventKind::cuda_runtime; });

@@ -108,8 +108,10 @@ std::string totals_text(const Diff& diff) {
     table.add_row(
         {"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median), change(a.wall_ns, b.wall_ns)});
   }
-  if (a.memory_peak && b.memory_peak)
-    table.add_row({"memory peak", format_bytes(*a.memory_peak), format_bytes(*b.memory_peak)});
+  for (const auto& [device, peak] : a.memory_peaks)
+    if (const auto other = b.memory_peaks.find(device); other != b.memory_peaks.end())
+      table.add_row(
+          {fmt::format("memory peak, {}", device), format_bytes(peak), format_bytes(other->second)});
   return table.to_string();
 }
 

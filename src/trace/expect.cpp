@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -80,8 +81,13 @@ class Judge {
   }
 
   Verdict memory_peak(const Rule& rule) const {
-    if (!seen_.memory_peak) return undecided("the trace holds no memory events");
-    return {rule.bound.holds(static_cast<double>(*seen_.memory_peak)), std::to_string(*seen_.memory_peak)};
+    std::optional<int64_t> peak;
+    for (const auto& [device, bytes] : seen_.memory_peaks)
+      if (rule.pattern.empty() || rule.pattern == device) peak = std::max(peak.value_or(0), bytes);
+    if (!peak)
+      return undecided(fmt::format("the trace holds no memory events{}{}", rule.pattern.empty() ? "" : " of ",
+                                   rule.pattern));
+    return {rule.bound.holds(static_cast<double>(*peak)), std::to_string(*peak)};
   }
 
   Verdict kernels_per_step(const Rule& rule) const {

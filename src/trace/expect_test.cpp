@@ -163,6 +163,27 @@ TEST(Expect, FindsCompilesCopiesAndUntiedKernels) {
   EXPECT_TRUE(check("kernels_per_step = 0", trace).passed) << "it began before the first step";
 }
 
+TEST(Expect, MemoryIsHeldAgainstEachDevicesOwnBound) {
+  Trace before, after;
+  before.memories = {{.bytes = 1, .total_allocated = 10'000, .device_type = 0},
+                     {.bytes = 1, .total_allocated = 1'000, .device_type = 1}};
+  after.memories = before.memories;
+  after.memories[1].total_allocated = 2'000;
+  const auto rules = parse_rules(propose_rules(before), "proposed");
+  const auto failed = [&](const Trace& trace) {
+    std::vector<std::string> expected;
+    for (const RuleResult& result : check_rules(rules, trace))
+      if (!result.passed) expected.push_back(result.expected);
+    return expected;
+  };
+  EXPECT_THAT(failed(before), testing::IsEmpty());
+  EXPECT_THAT(failed(after), testing::ElementsAre("memory_peak_bytes of CUDA 0 <= 1100"));
+  EXPECT_EQ(check("memory_peak_bytes = {max = 1}", after).found, "10000") << "of the device that held most";
+  EXPECT_THAT(check("device = 'CUDA 1'\nmemory_peak_bytes = {max = 1}", after).found,
+              HasSubstr("no memory events of CUDA 1"));
+  EXPECT_THAT(refusal("[[rule]]\ndevice = 'CPU'\nno_copy = true"), HasSubstr("memory_peak_bytes alone"));
+}
+
 TEST(Expect, ProposedRulesPassOnTheirTrace) {
   int traces = 0;
   for (const auto& file : std::filesystem::directory_iterator(test_data("traces"))) {

@@ -23,8 +23,7 @@ class Observer {
     const Summary summary = summarise(trace);
     seen_.steps = summary.steps;
     seen_.has_device = summary.ops.has_device;
-    for (const DeviceMemory& memory : summary.memory)
-      seen_.memory_peak = std::max(seen_.memory_peak.value_or(0), memory.peak_allocated);
+    seen_.memory_peaks = memory_peaks(summary);
     places_ = place_events(trace, launches_, seen_.steps);
     seen_.untied = count_untied(trace, launches_, seen_.steps);
   }

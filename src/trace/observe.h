@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,9 +17,9 @@ namespace epilogue::trace {
 struct Observed {
   std::vector<Step> steps;
   bool has_device = false;
-  int64_t untied = 0;                  // count_untied
-  int64_t longest_gap_ns = 0;          // begins in a step and is ended by its work
-  std::optional<int64_t> memory_peak;  // allocated, of the device that held most
+  int64_t untied = 0;                           // count_untied
+  int64_t longest_gap_ns = 0;                   // begins in a step and is ended by its work
+  std::map<std::string, int64_t> memory_peaks;  // of trace/summary.h
   std::set<std::string_view> kernels;
   std::map<std::string_view, int64_t> copies;    // between host and device
   std::map<std::string_view, int64_t> compiles;  // events that say something was compiled

@@ -33,10 +33,11 @@ class Proposal {
  public:
   explicit Proposal(const Trace& trace) : seen_(observe(trace)) {
     if (trace.problems.empty()) add("", "the trace is whole", "no_problems = true");
-    if (seen_.memory_peak)
-      add(fmt::format("{} bytes; a tenth above", *seen_.memory_peak), "memory stays within bounds",
-          fmt::format("memory_peak_bytes = {{max = {:.0f}}}",
-                      std::ceil(kMemoryRoom * static_cast<double>(*seen_.memory_peak))));
+    for (const auto& [device, peak] : seen_.memory_peaks)
+      add(fmt::format("{} bytes; a tenth above", peak),
+          fmt::format("memory of {} stays within bounds", device),
+          fmt::format("device = {}\nmemory_peak_bytes = {{max = {:.0f}}}", json_quote(device),
+                      std::ceil(kMemoryRoom * static_cast<double>(peak))));
     if (seen_.steps.empty()) return;
     if (seen_.compiles.empty()) add("", "nothing is compiled in a step", "no_recompile = true");
     add_time("a step's wall time, median", "step_time_us", median_of(seen_.steps, &Step::wall_ns), kTimeRoom);

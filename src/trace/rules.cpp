@@ -41,7 +41,7 @@ const RuleForm* form_of(std::string_view key) {
 }
 
 std::string known_keys() {
-  std::string keys = "name, op";
+  std::string keys = "name, op, device";
   for (const RuleForm& form : kForms) keys += fmt::format(", {}", form.key);
   return keys;
 }
@@ -78,12 +78,14 @@ class Parser {
   Rule rule(const toml::table& table) const {
     Rule rule;
     const RuleForm* form = nullptr;
-    const toml::node* op = nullptr;
+    const toml::node *op = nullptr, *device = nullptr;
     for (const auto& [key, node] : table) {
       if (key.str() == "name") {
         rule.name = text(node, "name");
       } else if (key.str() == "op") {
         op = &node;
+      } else if (key.str() == "device") {
+        device = &node;
       } else if (const RuleForm* found = form_of(key.str())) {
         if (form)
           refuse(node,
@@ -98,6 +100,9 @@ class Parser {
     if ((rule.kind == RuleKind::kernels_per_call) != (op != nullptr))
       refuse(table, "op and kernels_per_call need each other: op = \"linear\", kernels_per_call = 1");
     if (op) rule.pattern = text(*op, "op");
+    if (device && rule.kind != RuleKind::memory_peak_bytes)
+      refuse(*device, "device goes with memory_peak_bytes alone: device = \"CUDA 0\"");
+    if (device) rule.pattern = text(*device, "device");
     if (rule.name.empty()) rule.name = expectation(rule);
     return rule;
   }
@@ -178,8 +183,7 @@ std::string expectation(const Rule& rule) {
   const char* key = rule_key(rule.kind);
   const auto& [min, max] = rule.bound;
   if (!min && !max) return rule.pattern.empty() ? key : fmt::format("{} {}", key, rule.pattern);
-  const std::string what =
-      rule.kind == RuleKind::kernels_per_call ? fmt::format("{} of {}", key, rule.pattern) : key;
+  const std::string what = rule.pattern.empty() ? key : fmt::format("{} of {}", key, rule.pattern);
   if (min && max)
     return *min == *max ? fmt::format("{} = {}", what, *min)
                         : fmt::format("{} <= {} <= {}", *min, what, *max);

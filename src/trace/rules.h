@@ -35,7 +35,8 @@ struct Rule {
   std::string name;  // the rule's text where it has no name
   RuleKind kind = RuleKind::kernels_per_step;
   Bound bound;
-  std::string pattern;  // has_kernel, no_kernel: * and ? as in a shell; kernels_per_call: the op
+  std::string pattern;  // has_kernel, no_kernel: * and ? as in a shell; kernels_per_call: the op;
+                        // memory_peak_bytes: the device, or "" for the one that held most
 };
 std::string expectation(const Rule& rule);  // "kernels_per_step = 5", "step_time_us <= 300"
 

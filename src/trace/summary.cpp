@@ -9,6 +9,7 @@
 #include "trace/kernel_name.h"
 #include "trace/launch_index.h"
 #include "trace/links.h"
+#include "trace/names.h"
 #include "trace/numbers.h"
 #include "trace/op_table.h"
 #include "trace/spread.h"
@@ -142,6 +143,13 @@ LaunchStats launch_stats(const Trace& trace, const std::vector<uint32_t>& launch
 }
 
 }  // namespace
+
+std::map<std::string, int64_t> memory_peaks(const Summary& summary) {
+  std::map<std::string, int64_t> peaks;
+  for (const DeviceMemory& memory : summary.memory)
+    peaks[memory_device_name(memory.device_type, memory.device_index)] = memory.peak_allocated;
+  return peaks;
+}
 
 double DeviceMemory::unused_reserve() const {
   if (reserved_at_peak <= 0) return 0;

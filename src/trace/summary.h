@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ struct Summary {
 };
 
 Summary summarise(const Trace& trace);
+
+// The most that was allocated, by memory_device_name: a host's memory says nothing of a device's.
+std::map<std::string, int64_t> memory_peaks(const Summary& summary);
 
 // "NVIDIA H200", "2x NVIDIA H200"; different ones after each other.
 std::string devices_text(const std::vector<std::string>& names);
