@@ -90,13 +90,31 @@ std::vector<CopyStats> copy_stats(const Trace& trace) {
   return copies;
 }
 
+// What is known of a device's memory where no event tells how much is allocated in all: at least what was
+// freed must have been allocated before.
+struct RunningSum {
+  int64_t now = 0, lowest = 0, highest = 0;
+  void add(int64_t bytes) {
+    add_saturated(now, bytes);
+    lowest = std::min(lowest, now);
+    highest = std::max(highest, now);
+  }
+  int64_t peak() const {
+    int64_t peak = highest;
+    add_saturated(peak, -std::max(lowest, -INT64_MAX));
+    return peak;
+  }
+};
+
 std::vector<DeviceMemory> memory_stats(const Trace& trace) {
   std::map<std::pair<int32_t, int32_t>, DeviceMemory> by_device;
+  std::map<std::pair<int32_t, int32_t>, RunningSum> sums;
   for (const Memory& memory : trace.memories) {
     DeviceMemory& stats = by_device[{memory.device_type, memory.device_index}];
     stats.device_type = memory.device_type;
     stats.device_index = memory.device_index;
     ++(memory.bytes < 0 ? stats.frees : stats.allocations);
+    sums[{memory.device_type, memory.device_index}].add(memory.bytes);
     if (memory.total_allocated > stats.peak_allocated) {
       stats.peak_allocated = memory.total_allocated;
       stats.reserved_at_peak = memory.total_reserved;
@@ -104,7 +122,10 @@ std::vector<DeviceMemory> memory_stats(const Trace& trace) {
     stats.peak_reserved = std::max(stats.peak_reserved, memory.total_reserved);
   }
   std::vector<DeviceMemory> devices;
-  for (const auto& [key, stats] : by_device) devices.push_back(stats);
+  for (auto& [key, stats] : by_device) {
+    if (stats.peak_allocated == 0) stats.peak_allocated = sums[key].peak();
+    devices.push_back(stats);
+  }
   return devices;
 }
 

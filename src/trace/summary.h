@@ -31,9 +31,9 @@ struct CopyStats {
 struct DeviceMemory {
   int32_t device_type = 0, device_index = 0;  // Kineto's numbers
   int64_t allocations = 0, frees = 0;
-  int64_t peak_allocated = 0, peak_reserved = 0;
-  int64_t reserved_at_peak = 0;   // of allocated
-  double unused_reserve() const;  // 1 - allocated / reserved, at the peak of allocated
+  int64_t peak_allocated = 0, peak_reserved = 0;  // allocated: summed up where no event tells the total
+  int64_t reserved_at_peak = 0;                   // of allocated
+  double unused_reserve() const;                  // 1 - allocated / reserved, at the peak of allocated
 };
 
 // From a launching call's start to its kernel's; and how many kernels were launched and not yet started, as

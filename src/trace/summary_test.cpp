@@ -101,6 +101,16 @@ TEST(Summary, ShowsWhatARealTraceHolds) {
   EXPECT_EQ(summary.copies[0].bytes, 1536);
 }
 
+TEST(Summary, MemoryWithoutTotalsIsSummedUp) {
+  Trace trace;
+  trace.memories = {{.bytes = -100}, {.bytes = 5000}, {.bytes = -5000}, {.bytes = 300}};
+  const Summary summary = summarise(trace);
+  ASSERT_EQ(summary.memory.size(), 1u);
+  EXPECT_EQ(summary.memory[0].peak_allocated, 5000) << "the 100 bytes were freed before";
+  trace.memories = {{.bytes = 200}, {.bytes = -300}};
+  EXPECT_EQ(summarise(trace).memory[0].peak_allocated, 300) << "100 bytes were there before";
+}
+
 TEST(Summary, JsonHasTheKeysOfTheContract) {
   const std::string json = summary_json({summarise(real("mlp_eager"))});
   simdjson::dom::parser parser;
