@@ -140,8 +140,11 @@ std::vector<std::string> device_names(const Trace& trace) {
 
 LaunchStats launch_stats(const Trace& trace, const std::vector<uint32_t>& launches) {
   std::vector<int64_t> called, started, latencies;
+  std::vector<uint8_t> seen(trace.events.size());  // by call: a graph's launches many kernels
   for (size_t i = 0; i < launches.size(); ++i) {
     if (launches[i] == kNoEvent || trace.events[i].kind != EventKind::kernel) continue;
+    if (seen[launches[i]]) continue;
+    seen[launches[i]] = 1;
     called.push_back(trace.events[launches[i]].start_ns);
     started.push_back(trace.events[i].start_ns);
     latencies.push_back(started.back() - called.back());

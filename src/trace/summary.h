@@ -36,8 +36,8 @@ struct DeviceMemory {
   double unused_reserve() const;                  // 1 - allocated / reserved, at the peak of allocated
 };
 
-// From a launching call's start to its kernel's; and how many kernels were launched and not yet started, as
-// seen by each launch.
+// From a launching call's start to its kernel's, the first of a graph's; and how many launches were not yet
+// started, as seen by each launch.
 struct LaunchStats {
   int64_t launches = 0;
   int64_t median_latency_ns = 0, max_latency_ns = 0;

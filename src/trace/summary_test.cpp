@@ -394,6 +394,22 @@ TEST(Launches, LatencyAndQueueCountFromTheCall) {
   EXPECT_DOUBLE_EQ(stats.mean_queue, 1.0);
 }
 
+TEST(Launches, AGraphIsOneLaunchThatItsFirstKernelStarts) {
+  Synthetic graph;
+  graph.kernel(0, 10, 5);
+  for (int64_t node = 1; node < 4; ++node) {
+    graph.trace.events.push_back(event(EventKind::kernel, graph.name("k"), 10 + 10 * node, 5, 1));
+    graph.trace.events.back().correlation = graph.correlation;
+  }
+  graph.kernel(12, 60, 5);
+  order_events(graph.trace);
+  const LaunchStats stats = summarise(graph.trace).launch;
+  EXPECT_EQ(stats.launches, 2);
+  EXPECT_EQ(stats.median_latency_ns, 29000);
+  EXPECT_EQ(stats.max_latency_ns, 48000);
+  EXPECT_EQ(stats.max_queue, 0) << "the graph had started";
+}
+
 TEST(Gaps, LongestFirstWithWhatTheHostDid) {
   Synthetic synthetic;
   synthetic.kernel(1, 5, 5);
