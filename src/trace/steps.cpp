@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "trace/intervals.h"
 #include "trace/links.h"
 #include "trace/names.h"
 #include "trace/spread.h"
@@ -28,34 +29,6 @@ struct Union {
   }
 };
 
-// The union itself, to be asked for its part of any stretch.
-class Intervals {
- public:
-  // In the order of their starts.
-  void add(int64_t from, int64_t to) {
-    if (!spans_.empty() && from <= spans_.back().to) {
-      spans_.back().to = std::max(spans_.back().to, to);
-      return;
-    }
-    const int64_t before = spans_.empty() ? 0 : spans_.back().before + spans_.back().to - spans_.back().from;
-    spans_.push_back({from, to, before});
-  }
-  int64_t within(int64_t from, int64_t to) const { return until(to) - until(from); }
-
- private:
-  struct Span {
-    int64_t from, to, before;  // before: the length of all spans before it
-  };
-  int64_t until(int64_t ns) const {
-    const auto after = std::upper_bound(spans_.begin(), spans_.end(), ns,
-                                        [](int64_t t, const Span& span) { return t < span.from; });
-    if (after == spans_.begin()) return 0;
-    const Span& last = *(after - 1);
-    return last.before + std::min(ns, last.to) - last.from;
-  }
-  std::vector<Span> spans_;
-};
-
 // Never without work but for the pauses between kernels; or with work most of the time, while the host waited
 // for it longer than it for the host. What it is behind by at the step's end the host will have to wait.
 bool is_device_bound(const Step& step) {
@@ -65,12 +38,33 @@ bool is_device_bound(const Step& step) {
   return idle <= kPauseShare || (idle <= kIdleShare && step.sync_ns + behind_ns >= step.device_idle_ns);
 }
 
-struct Measured {
+struct ThreadTime {
   uint32_t track = 0;
-  std::vector<Union> launched;  // by device
-  Union host, sync;
-  bool untied = false;  // device work that no launch explains, or a launched graph whose work is missing
+  Intervals host, waiting;  // in ops and calls; of these in calls that wait for the device
 };
+
+struct Measured {
+  std::vector<Union> launched;      // by device
+  std::vector<ThreadTime> threads;  // backward runs on one of its own
+  bool untied = false;  // device work that no launch explains, or a launched graph whose work is missing
+
+  ThreadTime& thread(uint32_t track) {
+    const auto at = std::ranges::find(threads, track, &ThreadTime::track);
+    return at == threads.end() ? threads.emplace_back(ThreadTime{.track = track}) : *at;
+  }
+};
+
+// The host works while any thread does, and waits while one waits and none works.
+void set_host_time(Step& step, const Measured& measured) {
+  std::vector<Intervals> working, waiting;
+  for (const ThreadTime& thread : measured.threads) {
+    working.push_back(thread.host.without(thread.waiting));
+    waiting.push_back(thread.waiting);
+  }
+  const Intervals works = Intervals::united(working);
+  step.host_ops_ns = works.total();
+  step.sync_ns = Intervals::united(waiting).without(works).total();
+}
 
 class StepFinder {
  public:
@@ -80,7 +74,7 @@ class StepFinder {
       if (!is_step(trace, event)) continue;
       steps_.push_back(
           {.name = std::string(trace.name(event)), .start_ns = event.start_ns, .wall_ns = event.duration_ns});
-      measured_.push_back({.track = event.track, .launched = std::vector<Union>(ran_.size())});
+      measured_.push_back({.launched = std::vector<Union>(ran_.size())});
     }
     is_sync_.resize(trace.strings.size());
     is_graph_launch_.resize(trace.strings.size());
@@ -99,8 +93,7 @@ class StepFinder {
     for (size_t s = 0; s < steps_.size(); ++s) {
       Step& step = steps_[s];
       choose_device(step, measured_[s]);
-      step.host_ops_ns = measured_[s].host.total - measured_[s].sync.total;
-      step.sync_ns = measured_[s].sync.total;
+      set_host_time(step, measured_[s]);
       step.regime = decide(step, measured_[s]);
     }
     return std::move(steps_);
@@ -150,9 +143,10 @@ class StepFinder {
       ++steps_[static_cast<size_t>(at - measured_.data())].kernels;
     } else if (event.kind == EventKind::cpu_op || is_runtime_call(event.kind)) {
       Measured* at = step_at(event.start_ns);
-      if (!at || at->track != event.track) return;
-      at->host.add(event.start_ns, event.end_ns());
-      if (is_sync_[event.name]) at->sync.add(event.start_ns, event.end_ns());
+      if (!at) return;
+      ThreadTime& thread = at->thread(event.track);
+      thread.host.add(event.start_ns, event.end_ns());
+      if (is_sync_[event.name]) thread.waiting.add(event.start_ns, event.end_ns());
       at->untied |= is_graph_launch_[event.name] && !started_[i];
     }
   }

@@ -29,8 +29,8 @@ struct Step {
   int64_t device_busy_ns = 0, device_idle_ns = 0;
   int64_t device = 0;       // its number
   int64_t devices = 0;      // that work in the trace
-  int64_t host_ops_ns = 0;  // of the step's thread: inside ops and runtime calls other than waits
-  int64_t sync_ns = 0;      // of the step's thread: inside *Synchronize
+  int64_t host_ops_ns = 0;  // a host thread is inside an op or a runtime call other than a wait
+  int64_t sync_ns = 0;      // a host thread is inside *Synchronize, and none inside an op
   Regime regime = Regime::host_bound;
   std::string reason() const;  // the numbers the regime was decided from
 };

@@ -281,6 +281,31 @@ TEST(Steps, RegimeSaysWhatBoundTheStep) {
   EXPECT_EQ(instant.step().regime, Regime::host_bound) << "nothing was idle, and nothing busy";
 }
 
+// As in training: backward runs on autograd's thread.
+TEST(Steps, WhatAnyHostThreadDoesIsTheHostsTime) {
+  Synthetic training;
+  training.trace.tracks.push_back({.process = 1, .thread = 2});
+  training.op(0, 30);
+  training.kernel(10, 15, 5);
+  training.op(25, 60);
+  training.trace.events.back().track = 2;
+  training.kernel(50, 55, 5);
+  const Step step = training.step();
+  EXPECT_EQ(step.host_ops_ns, 85000);
+  EXPECT_EQ(step.regime, Regime::launch_bound);
+}
+
+TEST(Steps, AThreadThatWaitsWhileAnotherWorksDoesNotHoldTheStepUp) {
+  Synthetic two;
+  two.trace.tracks.push_back({.process = 1, .thread = 2});
+  two.op(0, 60);
+  two.kernel(10, 15, 5);
+  two.call("cudaEventSynchronize", 0, 70);
+  two.trace.events.back().track = 2;
+  EXPECT_EQ(two.step().sync_ns, 10000);
+  EXPECT_EQ(two.step().host_ops_ns, 60000);
+}
+
 // As in a step of a compiled MLP: what it launched takes nine tenths of its time, and runs after it.
 TEST(Steps, ADeviceThatIdledDidNotBindTheStep) {
   Synthetic late;
