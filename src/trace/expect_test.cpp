@@ -154,6 +154,13 @@ TEST(Expect, FindsCompilesCopiesAndUntiedKernels) {
   EXPECT_EQ(check("no_recompile = true", trace).found, "compile_fx_inner (dynamo_timed) (1)");
   EXPECT_FALSE(check("no_recompile = true", trace).passed);
   EXPECT_FALSE(check("no_copy = true", trace).passed);
+  for (const char* copy :
+       {"Memcpy HtoA (Pinned -> Array)", "Memcpy AtoH (Array -> Pinned)", "CopyHostToDevice"}) {
+    trace.events.back().name = trace.strings.intern(copy);
+    EXPECT_FALSE(check("no_copy = true", trace).passed) << copy;
+  }
+  trace.events.back().name = trace.strings.intern("Memcpy DtoD (Device -> Device)");
+  EXPECT_TRUE(check("no_copy = true", trace).passed);
   EXPECT_TRUE(check("kernels_per_step = 0", trace).passed);
   add(EventKind::kernel, "k", 400, 10, 1, 2);
   EXPECT_FALSE(check("kernels_per_step = 0", trace).passed);

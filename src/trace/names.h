@@ -18,4 +18,8 @@ std::string full_track_name(const Track& track);
 // Kineto's numbers: "CPU", "CUDA 0".
 std::string memory_device_name(int32_t type, int32_t index);
 
+// Which way a gpu_memcpy's name says it goes, in CUDA's words or HIP's.
+bool is_copy_to_host(std::string_view name);
+bool is_copy_from_host(std::string_view name);
+
 }  // namespace epilogue::trace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trace/gaps.h"
+#include "trace/names.h"
 #include "trace/spread.h"
 #include "trace/summary.h"
 
@@ -11,10 +12,6 @@ namespace {
 
 // PyTorch's compiler marks its phases so; a "Torch-Compiled Region" is a run of what was compiled before.
 bool says_compile(std::string_view name) { return name.ends_with("(dynamo_timed)"); }
-
-bool is_host_copy(std::string_view name) {
-  return name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos;
-}
 
 class Observer {
  public:
@@ -52,7 +49,7 @@ class Observer {
       seen_.kernels.insert(name);
       for (uint32_t op = places_[i].op; op != kNoEvent; op = places_[op].op) ++kernels_of_[op];
     } else if (event.kind == EventKind::gpu_memcpy) {
-      if (is_host_copy(name)) ++seen_.copies[name];
+      if (is_copy_to_host(name) || is_copy_from_host(name)) ++seen_.copies[name];
     } else if (says_compile(name)) {
       ++seen_.compiles[name];
     }

@@ -78,8 +78,10 @@ class StepFinder {
     }
     is_sync_.resize(trace.strings.size());
     is_graph_launch_.resize(trace.strings.size());
+    is_async_.resize(trace.strings.size());
     for (StringId id = 0; id < trace.strings.size(); ++id) {
       is_sync_[id] = trace.strings[id].find("Synchronize") != std::string_view::npos;
+      is_async_[id] = trace.strings[id].find("Async") != std::string_view::npos;
       is_graph_launch_[id] = trace.strings[id].find("GraphLaunch") != std::string_view::npos;
     }
   }
@@ -87,8 +89,12 @@ class StepFinder {
   std::vector<Step> find() {
     if (steps_.empty()) return {};
     started_.resize(trace_.events.size());
-    for (const uint32_t launch : launches_)
-      if (launch != kNoEvent) started_[launch] = 1;
+    waited_.resize(trace_.events.size());
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      if (launches_[i] == kNoEvent) continue;
+      started_[launches_[i]] = 1;
+      waited_[launches_[i]] |= is_waited_for(trace_.events[i], trace_.events[launches_[i]]);
+    }
     for (size_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (size_t s = 0; s < steps_.size(); ++s) {
       Step& step = steps_[s];
@@ -110,6 +116,13 @@ class StepFinder {
     for (size_t track = 0; track < trace_.tracks.size(); ++track)
       if (const auto at = std::ranges::find(devices_, trace_.tracks[track].process); at != devices_.end())
         device_of_track_[track] = static_cast<size_t>(at - devices_.begin());
+  }
+
+  // A copy that its call returned after. One to the host does so also where the call is named Async; any
+  // other so named may be over by chance.
+  bool is_waited_for(const Event& copy, const Event& call) const {
+    return copy.kind == EventKind::gpu_memcpy && copy.end_ns() <= call.end_ns() &&
+           (!is_async_[call.name] || is_copy_to_host(trace_.name(copy)));
   }
 
   void choose_device(Step& step, const Measured& measured) const {
@@ -146,7 +159,7 @@ class StepFinder {
       if (!at) return;
       ThreadTime& thread = at->thread(event.track);
       thread.host.add(event.start_ns, event.end_ns());
-      if (is_sync_[event.name]) thread.waiting.add(event.start_ns, event.end_ns());
+      if (is_sync_[event.name] || waited_[i]) thread.waiting.add(event.start_ns, event.end_ns());
       at->untied |= is_graph_launch_[event.name] && !started_[i];
     }
   }
@@ -168,12 +181,12 @@ class StepFinder {
   const Trace& trace_;
   const std::vector<uint32_t>& launches_;
   std::vector<Step> steps_;
-  std::vector<Measured> measured_;                  // by step
-  std::vector<int64_t> devices_;                    // the numbers of those that work
-  std::vector<size_t> device_of_track_;             // into devices_
-  std::vector<Intervals> ran_;                      // by device: everything, in steps or not
-  std::vector<uint8_t> is_sync_, is_graph_launch_;  // by name
-  std::vector<uint8_t> started_;                    // by event: it launched device work
+  std::vector<Measured> measured_;                             // by step
+  std::vector<int64_t> devices_;                               // the numbers of those that work
+  std::vector<size_t> device_of_track_;                        // into devices_
+  std::vector<Intervals> ran_;                                 // by device: everything, in steps or not
+  std::vector<uint8_t> is_sync_, is_graph_launch_, is_async_;  // by name
+  std::vector<uint8_t> started_, waited_;  // by event: it launched device work; it waited for its copy
   StepSearch search_{steps_};
   bool has_device_ = false;
 };

@@ -306,6 +306,26 @@ TEST(Steps, AThreadThatWaitsWhileAnotherWorksDoesNotHoldTheStepUp) {
   EXPECT_EQ(two.step().host_ops_ns, 60000);
 }
 
+TEST(Steps, ACopyThatItsCallWaitsForIsAWait) {
+  const auto copying = [](const char* call, const char* copy, int64_t returns) {
+    Synthetic made;
+    made.kernel(1, 2, 70);
+    made.call(call, 5, returns - 5);
+    made.trace.events.back().correlation = 9;
+    made.trace.events.push_back(event(EventKind::gpu_memcpy, made.name(copy), 72, 2, 1));
+    made.trace.events.back().correlation = 9;
+    return made.step();
+  };
+  const Step blocked = copying("cudaMemcpy", "Memcpy DtoH (Device -> Pageable)", 80);
+  EXPECT_EQ(blocked.sync_ns, 75000);
+  EXPECT_EQ(blocked.regime, Regime::waiting_on_sync);
+  EXPECT_EQ(copying("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)", 80).sync_ns, 75000);
+  EXPECT_EQ(copying("cudaMemcpy", "Memcpy HtoD (Pageable -> Device)", 80).sync_ns, 75000);
+  EXPECT_EQ(copying("cudaMemcpyAsync", "Memcpy DtoD (Device -> Device)", 80).sync_ns, 0);
+  EXPECT_EQ(copying("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pinned)", 20).sync_ns, 0)
+      << "it returned before";
+}
+
 // As in a step of a compiled MLP: what it launched takes nine tenths of its time, and runs after it.
 TEST(Steps, ADeviceThatIdledDidNotBindTheStep) {
   Synthetic late;
