@@ -64,6 +64,8 @@ class Collector {
         places_(place_events(trace, launches_, steps_)) {}
 
   Collected collect() {
+    for (uint32_t i = 0; i < trace_.events.size(); ++i)
+      if (runs_kernel(trace_.events[i]) && places_[i].op != kNoEvent) ++kernels_of_[places_[i].op];
     for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
     Collected collected{.totals = totals_of(summary_)};
     collected.totals.untied = count_untied(trace_, launches_, steps_);
@@ -85,6 +87,10 @@ class Collector {
     std::vector<int64_t> step_ns;
   };
 
+  static bool runs_kernel(const Event& event) {
+    return event.kind == EventKind::kernel || event.kind == EventKind::cpu_kernel;
+  }
+
   void add(uint32_t i) {
     const Event& event = trace_.events[i];
     const std::optional<DiffKind> kind = kind_of(event.kind);
@@ -92,8 +98,10 @@ class Collector {
     Found& found = entry(event, *kind);
     ++found.side.calls;
     const uint32_t op = places_[i].op;
-    if (op != kNoEvent && *kind != DiffKind::op)
+    if (op != kNoEvent && *kind != DiffKind::op) {
       found.side.ops.emplace(bare_op_name(trace_.name(trace_.events[op])));
+      found.side.alone &= kernels_of_[op] == 1;
+    }
     // An op inside one of its own name is part of that one's time.
     if (*kind == DiffKind::op && op != kNoEvent && trace_.events[op].name == event.name) return;
     found.side.total_ns += event.duration_ns;
@@ -119,6 +127,7 @@ class Collector {
   const std::vector<Step>& steps_;
   const std::vector<uint32_t> launches_;
   std::vector<Placement> places_;
+  std::unordered_map<uint32_t, int64_t> kernels_of_;  // by op's event: those that it launched itself
   std::map<Key, Found> found_;
   std::array<std::unordered_map<uint64_t, Found*>, 4> by_id_;  // by kind; by name and launch
 };

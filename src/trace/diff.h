@@ -30,6 +30,7 @@ struct DiffSide {
   Spread step_ns;
   LaunchTuple launch;         // of a device's kernel
   std::set<std::string> ops;  // that launched it, without their namespace
+  bool alone = true;          // no call of these launched another kernel
 };
 
 struct DiffRow {

@@ -42,6 +42,13 @@ struct Made {
     trace.events.back().detail = static_cast<uint32_t>(trace.launches.size());
     trace.launches.push_back({.grid = {blocks, 1, 1}, .block = {128, 1, 1}});
   }
+  // Another kernel of an op that began 9 us before.
+  void call_again(const std::string& name, int64_t start) {
+    add(EventKind::cuda_runtime, "cudaLaunchKernel", start - 9, 0);
+    trace.events.back().correlation = ++correlation;
+    add(EventKind::kernel, name, start, 5, 1);
+    trace.events.back().correlation = correlation;
+  }
   Trace done() {
     order_events(trace);
     return std::move(trace);
@@ -137,6 +144,16 @@ TEST(Diff, NoFusionIsClaimedWithoutEvidence) {
                                 one_step({{"vendor::magic", "three"}}));
   EXPECT_THAT(diff.fusions, IsEmpty());
   EXPECT_THAT(diff_sentence(diff), HasSubstr("one and two gone; three new"));
+}
+
+TEST(Diff, AnOpOfSeveralKernelsMadeNothingOne) {
+  const Trace apart = one_step({{"aten::mm", "one_gemm"}, {"aten::add", "two"}});
+  EXPECT_EQ(diff_traces(apart, one_step({{"aten::addmm", "three_gemm"}})).fusions.size(), 1u);
+  Made made;
+  made.step(100);
+  made.kernel("aten::addmm", "three_gemm", 10, 5);
+  made.call_again("splitKreduce_kernel", 20);
+  EXPECT_THAT(diff_traces(apart, made.done()).fusions, IsEmpty()) << "addmm launches two";
 }
 
 TEST(Diff, AKernelThatRunsOnBothSidesIsNeitherNewNorGone) {

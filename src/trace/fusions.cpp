@@ -37,12 +37,14 @@ bool has_word(const std::string& words, const std::string& word) {
   return words.find(plain_words(word)) != std::string::npos;
 }
 
-// The ops that the kernel says it computes, in its name or by the op that launched it: "_gelu_mul_".
+// The ops that the kernel says it computes, in its name or by the op that launched it and nothing else:
+// "_gelu_mul_". Of an op of several kernels none can say which computes what.
 std::string words_of(const DiffSide& kernel) {
   const KernelName name = explain_kernel(kernel.name);
   std::string words = plain_words(name.value(NameField::runs));
   for (const FieldValue& feature : name.features) words += plain_words(feature.value);
-  for (const std::string& op : kernel.ops) words += plain_words(op);
+  if (kernel.alone)
+    for (const std::string& op : kernel.ops) words += plain_words(op);
   for (const auto& [word, means] : kMeans)
     if (has_word(words, word)) words += plain_words(means);
   return words;
