@@ -66,7 +66,7 @@ class GapFinder {
 
   // In which it begins; null: none.
   const Step* step_of(const Gap& gap) const {
-    const uint32_t step = StepSearch(steps_).at(gap.start_ns);
+    const uint32_t step = search_.at(gap.start_ns);
     return step == kNoEvent ? nullptr : &steps_[step];
   }
 
@@ -175,6 +175,7 @@ class GapFinder {
   const Trace& trace_;
   std::vector<uint32_t> launches_;
   std::vector<Step> steps_;
+  mutable StepSearch search_{steps_};          // remembers where it looked last
   std::vector<std::vector<uint32_t>> host_;    // by track: the host's slices
   std::vector<std::vector<uint32_t>> around_;  // and the slice (into host_) that each began in
   std::unordered_map<uint64_t, uint32_t> op_by_id_;

@@ -4,6 +4,8 @@
 #include <future>
 #include <tuple>
 
+#include "trace/steps.h"
+
 namespace epilogue::trace {
 namespace {
 
@@ -16,6 +18,16 @@ constexpr auto comes_before = [](const Event& a, const Event& b) {  // a lambda:
   return std::tie(a.external_id, a.correlation, a.kind, a.name, a.track, a.detail) <
          std::tie(b.external_id, b.correlation, b.kind, b.name, b.track, b.detail);
 };
+
+int64_t count_overlapping_steps(const Trace& trace) {
+  int64_t overlapping = 0, end = INT64_MIN;
+  for (const Event& event : trace.events) {
+    if (!is_step(trace, event)) continue;
+    overlapping += event.start_ns < end;
+    end = std::max(end, event.end_ns());
+  }
+  return overlapping;
+}
 
 int64_t count_overlaps(const Trace& trace) {
   std::vector<std::vector<int64_t>> open(trace.tracks.size());  // ends of the slices around, per track
@@ -78,6 +90,8 @@ void count_broken_links(Trace& trace) {
     if (is_device_work(trace.events[i].kind) && launches[i] == kNoEvent) ++unlaunched;
   if (unlaunched > 0)
     trace.problems.push_back({"kernels and copies without the call that launched them", unlaunched});
+  if (const int64_t steps = count_overlapping_steps(trace); steps > 0)
+    trace.problems.push_back({"steps that overlap: what happens in several is the last one's", steps});
   const int64_t overlaps = count_overlaps(trace);
   if (overlaps > 0) trace.problems.push_back({"slices that overlap on one thread", overlaps});
 }

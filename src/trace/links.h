@@ -29,7 +29,7 @@ inline bool is_host_slice(EventKind kind) {
 void order_events(Trace& trace);
 
 // Counts what does not fit together into Trace::problems: kernels whose launching call is missing, slices of
-// a host thread that overlap without one holding the other. Needs ordered events.
+// a host thread that overlap without one holding the other, steps that overlap at all. Needs ordered events.
 void count_broken_links(Trace& trace);
 
 // For each event the runtime call that launched it (index into Trace::events), by correlation; kNoEvent for

@@ -66,16 +66,21 @@ void set_host_time(Step& step, const Measured& measured) {
   step.sync_ns = Intervals::united(waiting).without(works).total();
 }
 
+std::vector<Step> marked_steps(const Trace& trace) {
+  std::vector<Step> steps;
+  for (const Event& event : trace.events)
+    if (is_step(trace, event))
+      steps.push_back(
+          {.name = std::string(trace.name(event)), .start_ns = event.start_ns, .wall_ns = event.duration_ns});
+  return steps;
+}
+
 class StepFinder {
  public:
-  StepFinder(const Trace& trace, const std::vector<uint32_t>& launches) : trace_(trace), launches_(launches) {
+  StepFinder(const Trace& trace, const std::vector<uint32_t>& launches)
+      : trace_(trace), launches_(launches), steps_(marked_steps(trace)) {
     number_devices();
-    for (const Event& event : trace.events) {
-      if (!is_step(trace, event)) continue;
-      steps_.push_back(
-          {.name = std::string(trace.name(event)), .start_ns = event.start_ns, .wall_ns = event.duration_ns});
-      measured_.push_back({.launched = std::vector<Union>(ran_.size())});
-    }
+    measured_.resize(steps_.size(), {.launched = std::vector<Union>(ran_.size())});
     is_sync_.resize(trace.strings.size());
     is_graph_launch_.resize(trace.strings.size());
     is_async_.resize(trace.strings.size());
@@ -193,15 +198,20 @@ class StepFinder {
 
 }  // namespace
 
+StepSearch::StepSearch(const std::vector<Step>& steps) : steps_(steps) {
+  for (const Step& step : steps)
+    latest_end_.push_back(
+        std::max(step.start_ns + step.wall_ns, latest_end_.empty() ? INT64_MIN : latest_end_.back()));
+}
+
 uint32_t StepSearch::at(int64_t ns) {
-  if (last_ < steps_.size() && holds(last_, ns)) return static_cast<uint32_t>(last_);
+  const bool before_next = last_ + 1 >= steps_.size() || ns < steps_[last_ + 1].start_ns;
+  if (last_ < steps_.size() && before_next && holds(last_, ns)) return static_cast<uint32_t>(last_);
   const auto after = std::upper_bound(steps_.begin(), steps_.end(), ns,
                                       [](int64_t t, const Step& step) { return t < step.start_ns; });
-  if (after == steps_.begin()) return kNoEvent;
-  const auto step = static_cast<size_t>(after - steps_.begin()) - 1;
-  if (!holds(step, ns)) return kNoEvent;
-  last_ = step;
-  return static_cast<uint32_t>(step);
+  for (auto step = static_cast<size_t>(after - steps_.begin()); step-- > 0 && ns < latest_end_[step];)
+    if (holds(step, ns)) return static_cast<uint32_t>(last_ = step);
+  return kNoEvent;
 }
 
 int64_t median_of(const std::vector<Step>& steps, int64_t Step::*member) {

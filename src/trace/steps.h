@@ -41,11 +41,11 @@ inline bool is_step(const Trace& trace, const Event& event) {
   return event.kind == EventKind::user_annotation && trace.name(event).starts_with("ProfilerStep#");
 }
 
-// Which step holds a moment. Asked in about the order of time it seldom searches. The steps are in time order
-// and outlive it.
+// Which step holds a moment, of several the one that began last. Asked in about the order of time it seldom
+// searches. The steps are in time order and outlive it.
 class StepSearch {
  public:
-  explicit StepSearch(const std::vector<Step>& steps) : steps_(steps) {}
+  explicit StepSearch(const std::vector<Step>& steps);
   // Into the steps; UINT32_MAX (kNoEvent): none.
   uint32_t at(int64_t ns);
 
@@ -54,6 +54,7 @@ class StepSearch {
     return ns >= steps_[step].start_ns && ns < steps_[step].start_ns + steps_[step].wall_ns;
   }
   const std::vector<Step>& steps_;
+  std::vector<int64_t> latest_end_;  // by step: of it and those before, which may last longer
   size_t last_ = 0;
 };
 

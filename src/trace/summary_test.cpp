@@ -326,6 +326,26 @@ TEST(Steps, ACopyThatItsCallWaitsForIsAWait) {
       << "it returned before";
 }
 
+TEST(Steps, OfOverlappingStepsTheLastBegunHoldsTheMoment) {
+  Synthetic nested;
+  nested.trace.events.push_back(event(EventKind::user_annotation, nested.name("ProfilerStep#2"), 20, 10));
+  for (const int64_t at : {5, 25, 50, 70}) nested.kernel(at, at + 2, 1);
+  order_events(nested.trace);
+  const std::vector<Step> steps = find_steps(nested.trace, launching_calls(nested.trace));
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].kernels, 3) << "also those after the inner one's end";
+  EXPECT_EQ(steps[1].kernels, 1);
+  StepSearch forward(steps), backward(steps);
+  std::vector<uint32_t> there, back;
+  for (const int64_t us : {5, 25, 50, 150}) there.push_back(forward.at(us * 1000));
+  for (const int64_t us : {150, 50, 25, 5}) back.insert(back.begin(), backward.at(us * 1000));
+  EXPECT_THAT(there, ElementsAre(0u, 1u, 0u, kNoEvent));
+  EXPECT_EQ(there, back) << "whatever was asked before";
+  count_broken_links(nested.trace);
+  ASSERT_EQ(nested.trace.problems.size(), 1u);
+  EXPECT_THAT(nested.trace.problems[0].what, StartsWith("steps that overlap"));
+}
+
 // As in a step of a compiled MLP: what it launched takes nine tenths of its time, and runs after it.
 TEST(Steps, ADeviceThatIdledDidNotBindTheStep) {
   Synthetic late;
