@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "trace/numbers.h"
+#include "trace/steps.h"
 
 namespace epilogue::trace {
 namespace {
@@ -48,6 +49,10 @@ EventKind kind_of(std::string_view category) {
   for (const Category& row : kCategories)
     if (row.name == category) return row.kind;
   return EventKind::other;
+}
+
+bool is_step_token(std::string_view token) {
+  return token.size() > kStepPrefix.size() && token.substr(1).starts_with(kStepPrefix);
 }
 
 bool on_device(EventKind kind) {
@@ -303,6 +308,8 @@ bool EventParser::set_common(const Fields& fields, Event& event) {
 void EventParser::add_slice(const Fields& fields) {
   Event event;
   event.kind = kind_of(fields.category);
+  if (event.kind == EventKind::cpu_op && is_step_token(fields.name))
+    event.kind = EventKind::user_annotation;  // the older dialect's steps are operators
   const auto duration = parse_ns(fields.dur);
   if (!duration || *duration < 0 || *duration > kLongestSliceNs) {
     count_problem(fields.dur.empty() ? "slices without a duration (left out)"

@@ -39,6 +39,15 @@ TEST(EventParser, CountsSizesWhoseSumsOverflow) {
   EXPECT_EQ(trace.problems[0].what, "sizes too large to be true (read as 0)");
 }
 
+TEST(EventParser, StepsOfTheOlderDialectAreRanges) {
+  const Trace trace =
+      parse({R"({"ph":"X","cat":"Operator","name":"ProfilerStep#3","pid":1,"tid":1,"ts":1,"dur":9})",
+             R"({"ph":"X","cat":"Operator","name":"aten::mm","pid":1,"tid":1,"ts":2,"dur":3})"});
+  ASSERT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(trace.events[0].kind, EventKind::user_annotation);
+  EXPECT_EQ(trace.events[1].kind, EventKind::cpu_op);
+}
+
 TEST(EventParser, NumbersBeyondAFloatAreAsIfTheyWereNotThere) {
   const Trace trace = parse({R"({"ph":"X","cat":"gpu_memcpy","name":"c","pid":0,"tid":7,"ts":1,"dur":1,)"
                              R"x("args":{"bytes":12,"memory bandwidth (GB/s)":1e300}})x"});

@@ -9,6 +9,7 @@
 
 #include "trace/links.h"
 #include "trace/numbers.h"
+#include "trace/steps.h"
 
 namespace epilogue::trace {
 namespace {
@@ -232,7 +233,7 @@ class OpTable {
     const size_t kind = (device ? 2 : 0) + (annotation ? 1 : 0);
     if (!options_.group_by_shape && row_of_[event.name][kind] != kNoEvent) return row_of_[event.name][kind];
     std::string name(trace_.name(event));
-    if (name.starts_with("ProfilerStep#")) name = "ProfilerStep*";
+    if (name.starts_with(kStepPrefix)) name = "ProfilerStep*";
     std::string shapes;
     if (options_.group_by_shape) {
       if (event.kind == EventKind::cpu_op && event.detail != kNoDetail)

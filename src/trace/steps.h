@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "epilogue/trace.h"
@@ -36,9 +37,10 @@ struct Step {
   std::string reason() const;  // the numbers the regime was decided from
 };
 
+inline constexpr std::string_view kStepPrefix = "ProfilerStep#";
 // Whether the event marks a step: the range ProfilerStep#N.
 inline bool is_step(const Trace& trace, const Event& event) {
-  return event.kind == EventKind::user_annotation && trace.name(event).starts_with("ProfilerStep#");
+  return event.kind == EventKind::user_annotation && trace.name(event).starts_with(kStepPrefix);
 }
 
 // Which step holds a moment, of several the one that began last. Asked in about the order of time it seldom
