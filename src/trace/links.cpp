@@ -77,8 +77,13 @@ std::vector<uint32_t> launching_calls(const Trace& trace) {
   for (size_t i = 0; i < launches.size(); ++i) {
     const Event& event = trace.events[i];
     if (!is_device_work(event.kind) || event.correlation == 0) continue;
-    const auto at = std::lower_bound(calls.begin(), calls.end(), std::pair{event.correlation, uint32_t{0}});
-    if (at != calls.end() && at->first == event.correlation) launches[i] = at->second;
+    // The latest before the work; where the clocks disagree, the first after it.
+    const auto after =
+        std::lower_bound(calls.begin(), calls.end(), std::pair{event.correlation, static_cast<uint32_t>(i)});
+    if (after != calls.begin() && (after - 1)->first == event.correlation)
+      launches[i] = (after - 1)->second;
+    else if (after != calls.end() && after->first == event.correlation)
+      launches[i] = after->second;
   }
   return launches;
 }

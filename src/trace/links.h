@@ -32,8 +32,8 @@ void order_events(Trace& trace);
 // a host thread that overlap without one holding the other, steps that overlap at all. Needs ordered events.
 void count_broken_links(Trace& trace);
 
-// For each event the runtime call that launched it (index into Trace::events), by correlation; kNoEvent for
-// host events and where the call is missing.
+// For each event the runtime call that launched it (index into Trace::events), by correlation, the
+// latest before it where several share one; kNoEvent for host events and where the call is missing.
 std::vector<uint32_t> launching_calls(const Trace& trace);
 
 }  // namespace epilogue::trace

@@ -475,6 +475,18 @@ TEST(Launches, AGraphIsOneLaunchThatItsFirstKernelStarts) {
   EXPECT_EQ(stats.max_queue, 0) << "the graph had started";
 }
 
+// As of several processes in one file, or of numbers that began again.
+TEST(Launches, OfCallsOfOneCorrelationTheLatestBeforeTheKernelLaunchedIt) {
+  Synthetic twice;
+  twice.kernel(0, 10, 5);
+  twice.correlation = 0;
+  twice.kernel(40, 50, 5);
+  order_events(twice.trace);
+  const LaunchStats stats = summarise(twice.trace).launch;
+  EXPECT_EQ(stats.launches, 2);
+  EXPECT_EQ(stats.max_latency_ns, 10000);
+}
+
 TEST(Gaps, LongestFirstWithWhatTheHostDid) {
   Synthetic synthetic;
   synthetic.kernel(1, 5, 5);
