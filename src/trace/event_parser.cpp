@@ -38,6 +38,10 @@ constexpr std::array kCategories{
     Category{"\"overhead\"", EventKind::overhead},
     Category{"\"cuda_sync\"", EventKind::cuda_sync},
     Category{"\"Trace\"", EventKind::span},
+    Category{"\"xpu_runtime\"", EventKind::cuda_runtime},  // Intel's, and other vendors'
+    Category{"\"xpu_driver\"", EventKind::cuda_driver},
+    Category{"\"privateuse1_runtime\"", EventKind::cuda_runtime},
+    Category{"\"privateuse1_driver\"", EventKind::cuda_driver},
     Category{"\"Operator\"", EventKind::cpu_op},
     Category{"\"Kernel\"", EventKind::kernel},
     Category{"\"Runtime\"", EventKind::cuda_runtime},

@@ -1,6 +1,9 @@
 #include "trace/event_parser.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "trace/links.h"
 
 namespace epilogue::trace {
 namespace {
@@ -46,6 +49,18 @@ TEST(EventParser, StepsOfTheOlderDialectAreRanges) {
   ASSERT_EQ(trace.events.size(), 2u);
   EXPECT_EQ(trace.events[0].kind, EventKind::user_annotation);
   EXPECT_EQ(trace.events[1].kind, EventKind::cpu_op);
+}
+
+TEST(EventParser, CallsOfOtherVendorsAreLaunches) {
+  for (const char* category : {"xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver"}) {
+    const Trace trace = parse(
+        {fmt::format(R"({{"ph":"X","cat":"{}","name":"urEnqueueKernelLaunch","pid":1,"tid":1,"ts":1,"dur":2,)"
+                     R"("args":{{"correlation":7}}}})",
+                     category)});
+    ASSERT_EQ(trace.events.size(), 1u);
+    EXPECT_TRUE(is_runtime_call(trace.events[0].kind)) << category;
+    EXPECT_EQ(trace.events[0].correlation, 7u);
+  }
 }
 
 TEST(EventParser, NumbersBeyondAFloatAreAsIfTheyWereNotThere) {

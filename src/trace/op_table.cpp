@@ -131,9 +131,17 @@ class OpTable {
 
   void attribute_device_time() {
     std::unordered_map<uint64_t, int64_t> by_external_id;
-    for (const Event& event : trace_.events)
-      if (is_device_work(event.kind) && event.external_id != 0)
-        by_external_id[event.external_id] += event.duration_ns;
+    std::vector<uint32_t> launches;  // asked for only where a kernel does not name its op itself
+    for (size_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& event = trace_.events[i];
+      if (!is_device_work(event.kind)) continue;
+      uint64_t id = event.external_id;
+      if (id == 0) {
+        if (launches.empty()) launches = launching_calls(trace_);
+        if (launches[i] != kNoEvent) id = trace_.events[launches[i]].external_id;
+      }
+      if (id != 0) by_external_id[id] += event.duration_ns;
+    }
     if (by_external_id.empty()) return;
     for (size_t i = 0; i < device_ns_.size(); ++i) {
       const Event& event = trace_.events[i];

@@ -17,7 +17,8 @@ struct OpTableOptions {
 // - On a host thread an event is a child of the innermost one around it; self time excludes children. Runtime
 // calls
 //   without an External id have no parent. An only child of its parent's name is folded into it.
-// - A kernel's or copy's time belongs to the op of the same External id and to the ops around that one. It
+// - A kernel's or copy's time belongs to the op of the same External id, its own or else its launching
+// call's, and to the ops around that one. It
 // also has
 //   a row of its own, as have the device's ranges, which count towards no total.
 // - Memory events belong to the innermost event around them on their thread, or to the row "[memory]".

@@ -431,6 +431,17 @@ TEST(Summary, ACpuKernelOfADeviceKernelsNameHasItsOwnRow) {
   EXPECT_EQ(kernels[1].total_ns, 10000);
 }
 
+TEST(Summary, AKernelWithoutAnOpsIdIsItsCalls) {
+  Synthetic unnamed;
+  unnamed.op(10, 30);
+  unnamed.trace.events.back().external_id = 5;
+  unnamed.kernel(12, 20, 8);
+  unnamed.trace.events[unnamed.trace.events.size() - 2].external_id = 5;
+  order_events(unnamed.trace);
+  for (const OpStats& row : summarise(unnamed.trace).ops.rows)
+    EXPECT_EQ(row.self_device_us, row.name == "aten::mm" || row.name == "k" ? 8 : 0) << row.name;
+}
+
 // As aten::contiguous within itself: the table shows one op.
 TEST(Summary, WorkOfAFoldedOpGoesToTheOneAroundIt) {
   Synthetic cpu;
