@@ -50,6 +50,7 @@ DiffTotals totals_of(const Summary& summary) {
   totals.wall_ns = spread(&Step::wall_ns);
   totals.device_ns = spread(&Step::device_busy_ns);
   totals.kernels = spread(&Step::kernels);
+  for (const Step& step : summary.steps) totals.all_kernels += step.kernels;
   totals.memory_peaks = memory_peaks(summary);
   return totals;
 }

@@ -56,6 +56,7 @@ struct DiffTotals {
   std::map<std::string, int64_t> memory_peaks;  // of trace/summary.h
   std::vector<Problem> problems;
   bool damaged = false;
+  int64_t all_kernels = 0;             // of the steps together
   int64_t untied = 0;                  // count_untied: what the rows and the figures per step leave out
   std::set<std::string> kernel_names;  // also of CPU kernels
   bool ran_nothing() const { return kernel_names.empty() && !has_device; }

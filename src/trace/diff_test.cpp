@@ -271,6 +271,21 @@ TEST(Diff, FailsOnWhatItWasToldTo) {
     EXPECT_THROW(failed_conditions(fewer, {wrong}), Error) << wrong;
 }
 
+TEST(Diff, OneStepThatRunsMoreKernelsIsNoticed) {
+  const auto steps = [](std::initializer_list<int64_t> counts) {
+    Made made;
+    for (const int64_t count : counts) {
+      made.step(1000);
+      for (int64_t k = 0; k < count; ++k) made.kernel("aten::mm", "k", 10 * k, 5);
+    }
+    return made.done();
+  };
+  EXPECT_THAT(failed_conditions(diff_traces(steps({5, 5, 5}), steps({5, 5, 50})), {"kernels-per-step"}),
+              ElementsAre("kernels-per-step: 20 instead of 5 in the mean, some steps run more"));
+  EXPECT_THAT(failed_conditions(diff_traces(steps({5, 5, 50}), steps({5, 5})), {"kernels-per-step"}),
+              IsEmpty());
+}
+
 TEST(Diff, AnotherGridMakesNoNewKernel) {
   const auto kernels = [](const std::vector<int32_t>& grids) {
     Made made;
