@@ -73,7 +73,8 @@ struct Diff {
   bool empty() const { return only_a.empty() && only_b.empty() && changed.empty(); }
 };
 
-// Ops are matched by the part after the colons, kernels by name and launch tuple, and what is left by name.
+// Ops are matched by the part after the colons, so that ep::linear and aten::linear compare; kernels by name
+// and launch tuple, and what is left by name.
 Diff diff_traces(const Trace& a, const Trace& b);
 
 // What --fail-on takes, one per line with its meaning.

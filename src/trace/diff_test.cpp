@@ -286,6 +286,12 @@ TEST(Diff, OneStepThatRunsMoreKernelsIsNoticed) {
               IsEmpty());
 }
 
+TEST(Diff, AnotherNamespaceIsNoChange) {
+  const Diff diff = diff_traces(one_step({{"aten::mm", "k"}}), one_step({{"ep::mm", "k"}}));
+  EXPECT_THAT(failed_conditions(diff, {"any-change"}), IsEmpty());
+  EXPECT_THAT(fail_on_help(), HasSubstr("an op is the same in any namespace"));
+}
+
 TEST(Diff, AnotherGridMakesNoNewKernel) {
   const auto kernels = [](const std::vector<int32_t>& grids) {
     Made made;
