@@ -173,6 +173,23 @@ TEST(Summary, SideBySideKernelsAreTimedPerStep) {
                     ContainsRegex("\nk +6.000us +42.000us\n")));
 }
 
+TEST(Summary, KernelsOfOneShortNameStayApartSideBySide) {
+  constexpr const char* kFirst = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT";
+  constexpr const char* kSecond = "nvjet_sm90_tst_192x128_64x5_2x1_v_bz_TNT";
+  Synthetic both, one;
+  both.kernel(10, 20, 6);
+  both.trace.events.back().name = both.name(kFirst);
+  both.kernel(30, 40, 8);
+  both.trace.events.back().name = both.name(kSecond);
+  one.kernel(10, 20, 6);
+  one.trace.events.back().name = one.name(kFirst);
+  for (Synthetic* made : {&both, &one}) order_events(made->trace);
+  const Summary a = summarise(both.trace), b = summarise(one.trace);
+  ASSERT_EQ(a.kernels[0].brief, a.kernels[1].brief);
+  EXPECT_THAT(summary_text({a, b}), AllOf(ContainsRegex(std::string(kFirst) + " +6.000us +6.000us"),
+                                          ContainsRegex(std::string(kSecond) + " +8.000us +-")));
+}
+
 TEST(Summary, LaunchLatencyIsShownWhereThereAreLaunches) {
   Synthetic cpu;
   cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), 10, 5));

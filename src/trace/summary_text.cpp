@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -204,23 +206,27 @@ int64_t per_step_ns(const Summary& summary, const KernelStats& kernel) {
 
 // Times of the kernels that any of the files has: per step, or a trace of more steps would look slower.
 std::string kernels_side_by_side(const std::vector<Summary>& summaries, int rows) {
-  std::vector<std::pair<std::string, std::vector<int64_t>>> times;
+  std::vector<std::pair<const KernelStats*, std::vector<int64_t>>> times;  // the first of its name
+  std::unordered_map<std::string_view, size_t> row_of;
+  std::unordered_map<std::string_view, int> rows_of_brief;
   for (size_t f = 0; f < summaries.size(); ++f)
     for (const KernelStats& kernel : summaries[f].kernels) {
-      auto at = std::find_if(times.begin(), times.end(),
-                             [&](const auto& row) { return row.first == kernel.brief; });
-      if (at == times.end()) at = times.insert(at, {kernel.brief, std::vector<int64_t>(summaries.size())});
-      at->second[f] += per_step_ns(summaries[f], kernel);
+      const auto [at, added] = row_of.try_emplace(kernel.name, times.size());
+      if (added) times.emplace_back(&kernel, summaries.size());
+      if (added) ++rows_of_brief[kernel.brief];
+      times[at->second].second[f] += per_step_ns(summaries[f], kernel);
     }
   const bool all_have_steps =
       std::ranges::none_of(summaries, [](const Summary& s) { return s.steps.empty(); });
-  return limited_table(fmt::format("Kernels, time per step (mean{})",
-                                   all_have_steps ? "" : "; of the whole trace where it marks no steps"),
-                       TextTable(file_columns("Kernel", summaries)), times, rows, [](const auto& row) {
-                         std::vector<std::string> cells{row.first};
-                         for (const int64_t ns : row.second) cells.push_back(ns > 0 ? time_text(ns) : "-");
-                         return cells;
-                       });
+  return limited_table(
+      fmt::format("Kernels, time per step (mean{})",
+                  all_have_steps ? "" : "; of the whole trace where it marks no steps"),
+      TextTable(file_columns("Kernel", summaries)), times, rows, [&](const auto& row) {
+        const KernelStats& kernel = *row.first;
+        std::vector<std::string> cells{rows_of_brief[kernel.brief] > 1 ? kernel.name : kernel.brief};
+        for (const int64_t ns : row.second) cells.push_back(ns > 0 ? time_text(ns) : "-");
+        return cells;
+      });
 }
 
 }  // namespace
