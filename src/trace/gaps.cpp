@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/format.h"
+#include "trace/intervals.h"
 #include "trace/kernel_name.h"
 #include "trace/names.h"
 #include "trace/print.h"
@@ -26,7 +27,7 @@ class GapFinder {
       const Event& event = trace.events[i];
       has_device_ |= is_device_work(event.kind);
       has_cpu_kernels_ |= event.kind == EventKind::cpu_kernel;
-      if (!is_host_slice(event.kind)) continue;
+      if (!is_host_slice(event.kind) && event.kind != EventKind::python_function) continue;
       around_[event.track].push_back(open_at(event.track, event.start_ns));
       host_[event.track].push_back(i);
       if (event.kind == EventKind::cpu_op && event.external_id != 0) op_by_id_.emplace(event.external_id, i);
@@ -156,8 +157,10 @@ class GapFinder {
     const int64_t from = gap.start_ns, to = gap.start_ns + gap.duration_ns;
     std::vector<std::pair<uint32_t, int64_t>> own;  // slice, its own part of the gap
     std::vector<size_t> around;                     // into own
+    Intervals recorded;
     for (const uint32_t i : slices_within(thread, from, to)) {
       const Event& event = trace_.events[i];
+      if (!is_step(trace_, event)) recorded.add(event.start_ns, event.end_ns());
       while (!around.empty() && trace_.events[own[around.back()].first].end_ns() <= event.start_ns)
         around.pop_back();
       const int64_t part = std::min(event.end_ns(), to) - std::max(event.start_ns, from);
@@ -165,6 +168,7 @@ class GapFinder {
       around.push_back(own.size());
       own.emplace_back(i, part);
     }
+    gap.unrecorded_ns = gap.duration_ns - recorded.within(from, to);
     for (const auto& [i, part] : own)
       if (part > gap.host_ns) {
         gap.host = i;
@@ -187,6 +191,14 @@ std::string name_of(const Trace& trace, uint32_t event) {
 }
 
 double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+std::string host_text(const Trace& trace, const Gap& gap) {
+  if (gap.host == kNoEvent) return "nothing recorded";
+  const auto percent = [&](int64_t part) { return 100 * us(part) / us(gap.duration_ns); };
+  const std::string host = fmt::format("{} ({:.0f}%)", name_of(trace, gap.host), percent(gap.host_ns));
+  if (2 * gap.unrecorded_ns <= gap.duration_ns) return host;
+  return fmt::format("{}, {:.0f}% unrecorded", host, percent(gap.unrecorded_ns));
+}
 
 std::string first_wait_text(const FirstWait& wait) {
   if (wait.longest_ns < 0) return "";
@@ -223,13 +235,11 @@ std::string gaps_text(const Trace& trace, int rows) {
                    {"Launched by", false},
                    {"Host meanwhile", false}});
   for (const Gap& gap : finder.explained(all, rows)) {
-    const std::string host = gap.host == kNoEvent ? "nothing recorded"
-                                                  : fmt::format("{} ({:.0f}%)", name_of(trace, gap.host),
-                                                                100 * us(gap.host_ns) / us(gap.duration_ns));
     const Step* step = finder.step_of(gap);
     table.add_row({format_us(us(gap.duration_ns)), format_us(us(gap.start_ns - origin.ns)),
                    step ? step->name : "-", full_track_name(trace.tracks[gap.track]),
-                   short_name(name_of(trace, gap.ended_by)), name_of(trace, gap.launched_by), host});
+                   short_name(name_of(trace, gap.ended_by)), name_of(trace, gap.launched_by),
+                   host_text(trace, gap)});
   }
   return fmt::format("{}\n{}{}{}", trace.source, table.to_string(), rows_left_out(all.size(), rows),
                      first_wait);
@@ -242,10 +252,11 @@ std::string gaps_json(const Trace& trace, int rows) {
     const Step* step = finder.step_of(gap);
     return fmt::format(
         R"({{"idle_us":{:.3f},"at_us":{:.3f},"step":{},"where":{},"ended_by":{},"launched_by":{},"host":{},)"
-        R"("host_us":{:.3f}}})",
+        R"("host_us":{:.3f},"unrecorded_us":{:.3f}}})",
         us(gap.duration_ns), us(gap.start_ns - origin_ns), step ? json_quote(step->name) : "null",
         json_quote(full_track_name(trace.tracks[gap.track])), json_quote(name_of(trace, gap.ended_by)),
-        json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns));
+        json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns),
+        us(gap.unrecorded_ns));
   };
   const int64_t wait = finder.first_wait().longest_ns;
   return fmt::format("{{\"file\":{},\n\"gaps\":{},\n\"first_wait_us\":{},\n\"problems\":{}}}",

@@ -17,9 +17,10 @@ struct Gap {
   int64_t start_ns = 0, duration_ns = 0;
   uint32_t ended_by = kNoEvent;     // the work that came next
   uint32_t launched_by = kNoEvent;  // the op that launched it
-  uint32_t host =
-      kNoEvent;         // where the launching thread spent most of the gap: the innermost op, range or call
-  int64_t host_ns = 0;  // how much of the gap that was
+  // Where the launching thread spent most of the gap: the innermost op, range, call or Python function.
+  uint32_t host = kNoEvent;
+  int64_t host_ns = 0;        // how much of the gap that was
+  int64_t unrecorded_ns = 0;  // how much of it that thread was in none of these, or in its step alone
 };
 
 // What is no gap, since nothing ran before it: from a step's start to its first CPU kernel, the longest of

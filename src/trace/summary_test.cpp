@@ -540,6 +540,27 @@ TEST(Gaps, LongestFirstWithWhatTheHostDid) {
   EXPECT_EQ(unexplained[0].host, kNoEvent);
 }
 
+TEST(Gaps, NameThePythonFunctionThatCoversMostAndWhatNothingCovers) {
+  Synthetic python;
+  python.kernel(1, 2, 3);
+  python.trace.events.push_back(
+      event(EventKind::python_function, python.name("dataloader.py(12): __next__"), 10, 70));
+  python.kernel(84, 85, 5);
+  order_events(python.trace);
+  const Gap covered = find_gaps(python.trace, -1).at(0);
+  EXPECT_EQ(python.trace.name(python.trace.events[covered.host]), "dataloader.py(12): __next__");
+  EXPECT_EQ(covered.host_ns, 70000);
+  EXPECT_EQ(covered.unrecorded_ns, 9000) << "80 us less the function and the call that ended it";
+  EXPECT_THAT(gaps_text(python.trace, -1), Not(HasSubstr("unrecorded")));
+  Synthetic silent;
+  silent.kernel(1, 2, 3);
+  silent.op(10, 20);
+  silent.kernel(84, 85, 5);
+  order_events(silent.trace);
+  EXPECT_THAT(gaps_text(silent.trace, -1), HasSubstr("ProfilerStep#1 (74%), 74% unrecorded"));
+  EXPECT_THAT(gaps_json(silent.trace, -1), HasSubstr("\"unrecorded_us\":59.000"));
+}
+
 TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
   Synthetic cpu;
   cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
