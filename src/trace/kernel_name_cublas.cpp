@@ -184,6 +184,22 @@ void explain_nvjet_word(std::string_view word, int& sizes_seen, NameBuilder& out
   }
 }
 
+// What follows `mma` in the names of sm120 and sm121: <M>x<N>x<K>_<stages>_<inner tile>. False when a word is
+// none of these.
+bool explain_nvjet_mma_word(std::string_view word, NameBuilder& out) {
+  const bool has_tile = !out.kernel().value(NameField::tile).empty();
+  const bool has_stages = !out.kernel().value(NameField::stages).empty();
+  if (sizes_of(word).size() == 3 && !has_tile)
+    out.convention(NameField::tile, std::string(word), word);
+  else if (sizes_of(word).size() == 3)
+    out.feature(fmt::format("inner tile {}", word), Certainty::convention, word);
+  else if (is_number(word) && has_tile && !has_stages)
+    out.convention(NameField::stages, std::string(word), word);
+  else
+    return false;
+  return true;
+}
+
 // nvjet[_sm<arch>]_<types>_<M>x<N>_<K>x<stages>_<cluster>[_2cta]_<h|v>_<bz|badd|bx>[_coopA][_splitK][_bias]_<TNT>
 bool explain_nvjet(std::string_view name, NameBuilder& out) {
   const Words words = split_words(name);
@@ -197,7 +213,10 @@ bool explain_nvjet(std::string_view name, NameBuilder& out) {
   }
   int sizes_seen = 0;
   if (i < words.size()) explain_letters(words[i++], out);
-  for (; i < words.size(); ++i) explain_nvjet_word(words[i], sizes_seen, out);
+  const bool mma = i < words.size() && words[i] == "mma";
+  if (mma) out.feature("mma instructions", Certainty::convention, words[i++]);
+  for (; i < words.size(); ++i)
+    if (!mma || !explain_nvjet_mma_word(words[i], out)) explain_nvjet_word(words[i], sizes_seen, out);
   return true;
 }
 

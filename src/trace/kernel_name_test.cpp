@@ -136,6 +136,16 @@ TEST(KernelName, OurProductsTellTheirEpilogue) {
   EXPECT_EQ(explain_kernel("gemm_reference_f64").value(NameField::op), "GEMM");
 }
 
+TEST(KernelName, NvjetsMmaNamesHaveTheirOwnOrder) {
+  const KernelName kernel = explain_kernel("nvjet_sm121_hsh_mma_128x208x64_2_32x104x64_tmaAB_bz_NNNN");
+  EXPECT_EQ(kernel.value(NameField::tile), "128x208x64");
+  EXPECT_EQ(kernel.value(NameField::stages), "2");
+  EXPECT_EQ(kernel.value(NameField::cluster), "");
+  EXPECT_EQ(kernel.value(NameField::layout), "nn");
+  EXPECT_EQ(kernel.value(NameField::arch), "sm121");
+  EXPECT_EQ(kernel.features.at(1).value, "inner tile 32x104x64");
+}
+
 TEST(ShortName, DoesNotCutACodePoint) {
   const std::string brief = short_name(std::string(92, 'k') + "\xC2\xB5" + std::string(20, 'k'));
   EXPECT_EQ(brief, std::string(92, 'k') + "...");
