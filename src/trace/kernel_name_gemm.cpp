@@ -126,7 +126,9 @@ void explain_gemm_words(std::span<const std::string_view> words, Certainty types
   out.set(NameField::a, operand, types, operand_word);
   out.set(NameField::b, operand, types, operand_word);
   const std::string& instruction = out.kernel().value(NameField::instruction);
-  if (operand == "f32" && !instruction.empty())
+  const std::optional<GemmCore> core = parse_core(core_word);
+  const bool names_math = core && !core->math.empty();
+  if (operand == "f32" && !instruction.empty() && !names_math)
     out.feature("tensor cores over f32 operands: tf32 arithmetic", Certainty::convention, core_word);
 }
 

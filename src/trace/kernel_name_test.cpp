@@ -146,6 +146,18 @@ TEST(KernelName, NvjetsMmaNamesHaveTheirOwnOrder) {
   EXPECT_EQ(kernel.features.at(1).value, "inner tile 32x104x64");
 }
 
+TEST(KernelName, ANamedArithmeticIsTheOnlyOne) {
+  const auto said = [](const char* name) {
+    std::string all;
+    for (const FieldValue& feature : explain_kernel(name).features) all += feature.value + "; ";
+    return all;
+  };
+  const std::string named = said("cutlass_80_tensorop_s1688bf16gemm_128x128_16x4_nn_align4");
+  EXPECT_THAT(named, HasSubstr("rounded to bf16"));
+  EXPECT_THAT(named, testing::Not(HasSubstr("tf32")));
+  EXPECT_THAT(said("ampere_s1688gemm_128x128_ldg4_stages_32x1_tn"), HasSubstr("tf32 arithmetic"));
+}
+
 TEST(ShortName, DoesNotCutACodePoint) {
   const std::string brief = short_name(std::string(92, 'k') + "\xC2\xB5" + std::string(20, 'k'));
   EXPECT_EQ(brief, std::string(92, 'k') + "...");
