@@ -32,7 +32,7 @@ bool explain_by_architecture(std::string_view name, NameBuilder& out) {
   }
   if (i == words.size()) return false;
   out.family("NVIDIA", "cublas", arch_word, Certainty::convention);
-  out.stated(NameField::arch, std::string(arch->second), arch_word);
+  out.convention(NameField::arch, std::string(arch->second), arch_word);  // the name states a generation
   if (!result.empty()) set_result_type(out, result, result_word, Certainty::convention);
   if (words.back() == "kernel") words.pop_back();
   explain_gemm_words(std::span(words).subspan(i), Certainty::convention, out);
@@ -50,6 +50,15 @@ std::pair<std::string, std::string> type_pair(std::string_view word) {
   return {};
 }
 
+// A bias and an activation are two words.
+void add_epilogue(std::string_view word, NameBuilder& out) {
+  const FieldValue& before = out.kernel()[NameField::epilogue];
+  std::string value = before.value, token = before.token;
+  append_part(value, word, ", ");
+  append_part(token, word, ", ");
+  out.stated(NameField::epilogue, std::move(value), token);
+}
+
 void explain_xmma_word(std::string_view word, NameBuilder& out) {
   const auto after = [&](std::string_view prefix) { return std::string(word.substr(prefix.size())); };
   if (word.starts_with("tilesize") && !sizes_of(after("tilesize")).empty()) {
@@ -65,7 +74,7 @@ void explain_xmma_word(std::string_view word, NameBuilder& out) {
   } else if (word.starts_with("splitK") || word.starts_with("splitk")) {
     out.stated(NameField::split_k, "on", word);
   } else if (word == "bias" || word == "relu" || word == "gelu") {
-    out.stated(NameField::epilogue, std::string(word), word);
+    add_epilogue(word, out);
   } else if (word == "cublas" || word == "cudnn" || word == "trt") {
     out.feature(fmt::format("shipped in {}", word), Certainty::convention, word);
   } else if (!word.empty() && word != "execute" && word != "kernel" && word != "5x") {
@@ -176,7 +185,7 @@ void explain_nvjet_word(std::string_view word, int& sizes_seen, NameBuilder& out
   } else if (word == "splitK") {
     out.stated(NameField::split_k, "on", word);
   } else if (word == "bias" || word == "relu" || word == "gelu") {
-    out.stated(NameField::epilogue, std::string(word), word);
+    add_epilogue(word, out);
   } else if (word == "2cta") {
     out.feature("two blocks work on one tile", Certainty::convention, word);
   } else {

@@ -33,7 +33,9 @@ bool explain_inductor(std::string_view name, NameBuilder& out) {
   else if (is_number(fused))
     fused = {};
   out.family("PyTorch", "inductor", "triton");
-  out.stated(NameField::op, std::string(row->op), kind);
+  // A foreach kernel holds whatever ops were batched, most often pointwise ones.
+  out.set(NameField::op, std::string(row->op), kind == "for" ? Certainty::convention : Certainty::stated,
+          kind);
   out.stated(NameField::runs, std::string(fused), fused);
   if (kind == "per")
     out.feature("persistent: a row of the reduction stays in registers", Certainty::stated, kind);
@@ -74,7 +76,7 @@ bool explain_liger(std::string_view name, NameBuilder& out) {
   if (row == std::end(kLiger)) return false;
   out.family("LinkedIn", "liger", name,
              name.starts_with("liger_") ? Certainty::stated : Certainty::convention);
-  out.stated(NameField::op, std::string(row->op), name);
+  out.convention(NameField::op, std::string(row->op), name);
   out.convention(NameField::runs, std::string(row->runs), name);
   return true;
 }

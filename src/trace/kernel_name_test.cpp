@@ -158,6 +158,27 @@ TEST(KernelName, ANamedArithmeticIsTheOnlyOne) {
   EXPECT_THAT(said("ampere_s1688gemm_128x128_ldg4_stages_32x1_tn"), HasSubstr("tf32 arithmetic"));
 }
 
+TEST(KernelName, AnEpilogueOfTwoWordsKeepsBoth) {
+  for (const char* name : {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_"
+                           "bias_f16_relu_execute_"
+                           "segment_k_off_kernel__5x_cublas",
+                           "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_relu_TNT"}) {
+    const FieldValue epilogue = explain_kernel(name)[NameField::epilogue];
+    EXPECT_EQ(epilogue.value, "bias, relu") << name;
+    EXPECT_EQ(epilogue.token, "bias, relu") << name;
+  }
+}
+
+TEST(KernelName, WhatOnlyItsAuthorsHabitTellsIsConvention) {
+  const auto certainty = [](const char* name, NameField field) {
+    return explain_kernel(name)[field].certainty;
+  };
+  EXPECT_EQ(certainty("ampere_sgemm_32x32_sliced1x4_tn", NameField::arch), Certainty::convention);
+  EXPECT_EQ(certainty("_geglu_tanh_forward_kernel", NameField::op), Certainty::convention);
+  EXPECT_EQ(certainty("triton_for_fused_add_0", NameField::op), Certainty::convention);
+  EXPECT_EQ(certainty("triton_poi_fused_add_0", NameField::op), Certainty::stated);
+}
+
 TEST(ShortName, DoesNotCutACodePoint) {
   const std::string brief = short_name(std::string(92, 'k') + "\xC2\xB5" + std::string(20, 'k'));
   EXPECT_EQ(brief, std::string(92, 'k') + "...");
