@@ -107,7 +107,7 @@ std::array<int32_t, 3> triple(std::string_view token) {
   for (int32_t& n : numbers) {
     const size_t comma = token.find(',');
     std::string_view part = trimmed(token.substr(0, comma));
-    part.remove_prefix(std::min(part.find_first_not_of(" \n\t"), part.size()));
+    part.remove_prefix(std::min(part.find_first_not_of(" \n\r\t"), part.size()));
     n = number<int32_t>(part);
     if (comma == std::string_view::npos) break;
     token.remove_prefix(comma + 1);

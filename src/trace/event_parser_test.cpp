@@ -63,6 +63,14 @@ TEST(EventParser, CallsOfOtherVendorsAreLaunches) {
   }
 }
 
+TEST(EventParser, AGridMayStandOnLinesOfItsOwn) {
+  const Trace trace =
+      parse({"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1,"
+             "\"args\":{\"grid\":[\r\n  2,\r\n  3,\r\n  4\r\n]}}"});
+  ASSERT_EQ(trace.launches.size(), 1u);
+  EXPECT_EQ(trace.launches[0].grid, (std::array<int32_t, 3>{2, 3, 4}));
+}
+
 TEST(EventParser, NumbersBeyondAFloatAreAsIfTheyWereNotThere) {
   const Trace trace = parse({R"({"ph":"X","cat":"gpu_memcpy","name":"c","pid":0,"tid":7,"ts":1,"dur":1,)"
                              R"x("args":{"bytes":12,"memory bandwidth (GB/s)":1e300}})x"});

@@ -78,7 +78,12 @@ class Reader {
     read_event_arrays(window_, events_);
     while (!ended_ && read_window()) {
     }
-    if (ended_) read_tail();
+    if (ended_) {
+      read_tail();
+    } else if (found_events_ && !trace_.damaged) {  // a bare array need not be closed
+      events_.count_problem("file ends inside its events");
+      trace_.damaged = true;
+    }
     if (!source_.damage().empty()) {
       events_.count_problem(source_.damage());
       trace_.damaged = true;
@@ -189,11 +194,7 @@ class Reader {
       ended_ = true;
       return window_.consume(start + 1);
     }
-    if (start == text.size()) {
-      events_.count_problem("file ends inside its events");
-      trace_.damaged = true;
-      return window_.consume(text.size());
-    }
+    if (start == text.size()) return window_.consume(text.size());
     if (text[start] != '{') {
       events_.count_problem("unreadable stretches between events");
       return window_.consume(std::min({text.find('{', start), text.find(']', start), text.size()}));
@@ -209,25 +210,32 @@ class Reader {
     const std::string_view text = window_.text();
     const size_t first_end = next_event_end(text, 0);
     size_t end = first_end;
-    for (int i = 0; i < kTries && end != kNone; ++i, end = next_event_end(text, end)) {
-      simdjson::ondemand::document document;
-      simdjson::ondemand::object event;
-      error_code error =
-          parser_.iterate(window_.begin(), end, end + simdjson::SIMDJSON_PADDING).get(document);
-      if (!error) error = document.get_object().get(event);
-      if (!error) error = events_.add(event);
-      const char* behind = nullptr;  // of the object, when more than it was handed to simdjson
-      if (!error && document.current_location().get(behind) == SUCCESS) {
-        if (*behind == '{') events_.count_problem(kMissingComma);
-        return window_.consume(static_cast<size_t>(behind - window_.begin()));
-      }
-      if (!error) return window_.consume(end);
-    }
+    for (int i = 0; i < kTries && end != kNone; ++i, end = next_event_end(text, end))
+      if (take_event(end)) return;
     if (end == kNone && !window_.at_end() && text.size() < kLargestEvent) return window_.fill();
+    if (const size_t brace = text.rfind('}'); first_end == kNone && brace != kNone && take_event(brace + 1))
+      return;  // whole, and the last of a file that does not close its events
     events_.count_problem(first_end == kNone ? "file ends inside an event"
                                              : "events that are no JSON (left out)");
     trace_.damaged |= first_end == kNone;
     window_.consume(first_end == kNone ? text.size() : first_end);
+  }
+
+  // Consumes the window up to `end`, or the first object of it, if that is an event.
+  bool take_event(size_t end) {
+    simdjson::ondemand::document document;
+    simdjson::ondemand::object event;
+    error_code error = parser_.iterate(window_.begin(), end, end + simdjson::SIMDJSON_PADDING).get(document);
+    if (!error) error = document.get_object().get(event);
+    if (!error) error = events_.add(event);
+    if (error) return false;
+    const char* behind = nullptr;  // of the object, when more than it was handed to simdjson
+    if (document.current_location().get(behind) == SUCCESS) {
+      if (*behind == '{') events_.count_problem(kMissingComma);
+      end = static_cast<size_t>(behind - window_.begin());
+    }
+    window_.consume(end);
+    return true;
   }
 
   // What follows the events.

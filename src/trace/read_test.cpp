@@ -141,6 +141,24 @@ TEST_F(Reader, BareArrayOfEventsIsATrace) {
   EXPECT_TRUE(trace.problems.empty());
 }
 
+TEST_F(Reader, ABareArrayNeedNotBeClosed) {
+  const std::string op = kOp;
+  for (const char* end : {"", ",", " ,\n", "\n"}) {
+    for (const std::string& events : {op, op + ",\n" + op}) {
+      const Trace trace = read("[" + events + end);
+      EXPECT_EQ(trace.events.size(), events == op ? 1u : 2u) << end;
+      EXPECT_FALSE(trace.damaged) << end;
+      EXPECT_EQ(problems_of(trace), "") << end;
+    }
+  }
+  const Trace cut = read("[" + op + ",\n" + op.substr(0, op.size() - 20));
+  EXPECT_EQ(cut.events.size(), 1u);
+  EXPECT_TRUE(cut.damaged);
+  const Trace object = read("{\"traceEvents\": [" + op);
+  EXPECT_EQ(object.events.size(), 1u) << "it is whole";
+  EXPECT_TRUE(object.damaged) << "an object must be closed";
+}
+
 TEST_F(Reader, ATraceWithoutEventsIsEmptyAndWhole) {
   const Trace trace = read(trace_of(""));
   EXPECT_TRUE(trace.events.empty());
