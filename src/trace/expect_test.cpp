@@ -49,6 +49,13 @@ TEST(Rules, RefusalsNameFileLineAndWhatWasExpected) {
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = -1"), HasSubstr("not negative"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = nan"), HasSubstr("not negative"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {max = 1, min = 2}"), HasSubstr("min 2 is above max 1"));
+  EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = 5.5"), HasSubstr("no whole number can meet this"));
+  EXPECT_THAT(refusal("[[rule]]\nop = 'mm'\nkernels_per_call = {min = 1.2, max = 1.8}"),
+              HasSubstr("no whole number"));
+  EXPECT_EQ(refusal("[[rule]]\nkernels_per_step = {min = 1.2, max = 2.8}"), "accepted");
+  for (const char* share : {"2", "{max = 1.5}", "{min = 1.01}"})
+    EXPECT_THAT(refusal(fmt::format("[[rule]]\ndevice_idle_share = {}", share)),
+                HasSubstr("expected 0 to 1"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {}"), HasSubstr("expected min, max or both"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {most = 1}"),
               HasSubstr("'most' is not known, expected min or max"));

@@ -112,6 +112,7 @@ class Parser {
     switch (form.takes) {
       case Takes::bound:
         rule.bound = bound(node, form.key);
+        refuse_impossible(rule, node);
         break;
       case Takes::pattern:
         rule.pattern = text(node, form.key);
@@ -155,6 +156,17 @@ class Parser {
     if (bound.min && bound.max && *bound.min > *bound.max)
       refuse(node, fmt::format("{}: min {} is above max {}", key, *bound.min, *bound.max));
     return bound;
+  }
+
+  void refuse_impossible(const Rule& rule, const toml::node& node) const {
+    const char* key = rule_key(rule.kind);
+    const double min = rule.bound.min.value_or(0), max = rule.bound.max.value_or(HUGE_VAL);
+    if (rule.kind == RuleKind::device_idle_share && (min > 1 || rule.bound.max.value_or(0) > 1))
+      refuse(node, fmt::format("{}: is a share, expected 0 to 1", key));
+    const bool counts = rule.kind == RuleKind::kernels_per_step || rule.kind == RuleKind::kernels_per_call ||
+                        rule.kind == RuleKind::memory_peak_bytes;
+    if (counts && std::ceil(min) > std::floor(max))
+      refuse(node, fmt::format("{}: no whole number can meet this", key));
   }
 
   const std::string& file_;
