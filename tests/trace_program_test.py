@@ -95,6 +95,22 @@ class TraceProgram(unittest.TestCase):
         self.assertEqual(whole, [])
         self.assertIn("gzip data is cut short", [problem["what"] for problem in damaged])
 
+    def test_a_terminal_is_not_given_what_it_would_obey(self):
+        trace = self.path / "escapes.json"
+        name = "k\x1b[31m\x07"
+        trace.write_text(json.dumps({"traceEvents": [
+            {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 50},
+            {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1, "dur": 9},
+            {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": 1, "ts": 2, "dur": 1, "args": {"correlation": 1}},
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 5, "dur": 1, "args": {"correlation": 1}}]}))
+        rules = self.rules("[[rule]]\nhas_kernel = 'k*'\n")
+        for command in (("summary", trace), ("summary", trace, trace), ("gaps", trace), ("explain", trace),
+                        ("expect", rules, trace), ("diff", real("mlp_eager"), trace)):
+            text = self.result("trace", *command)
+            self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f]")
+        self.assertIn(name, [kernel["name"] for kernel in json.loads(
+            self.result("trace", "summary", trace, "--format", "json"))["kernels"]])
+
     def test_bad_rules_are_one_line_and_exit_2(self):
         said = self.result("trace", "expect", self.rules("[[rule]]\nkernels = 5\n"), real("mlp_eager"), code=2)
         self.assertIn("rules.toml:2: 'kernels' is not known", said)

@@ -87,6 +87,18 @@ std::string json_quote(const std::string& text) {
   return quoted + '"';
 }
 
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;  // U+0080 to U+009F
+    i += c1;
+    shown += c1 || c == 0x7F || (c < 0x20 && c != '\n') ? '?' : text[i];
+  }
+  return shown;
+}
+
 std::string_view utf8_prefix(std::string_view text, size_t size) {
   if (size >= text.size()) return text;
   for (int i = 0; i < 3 && size > 0 && (text[size] & 0xC0) == 0x80; ++i) --size;

@@ -28,6 +28,13 @@ TEST(Format, JsonStringsAreValidUtf8) {
   EXPECT_EQ(json_quote("\xED\xA0\x80"), R"("\ufffd\ufffd\ufffd")");  // a surrogate
 }
 
+TEST(Format, ATerminalIsNotGivenWhatItWouldObey) {
+  EXPECT_EQ(printable("a\x1b[31mred\r\n\x7f"), "a?[31mred?\n?");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m \xC2\xB5"),
+            "?31m \xC2\xB5");
+}
+
 TEST(Format, PrefixEndsBeforeACodePointItWouldCut) {
   EXPECT_EQ(utf8_prefix("ab\xC2\xB5", 3), "ab");
   EXPECT_EQ(utf8_prefix("ab\xC2\xB5", 4), "ab\xC2\xB5");

@@ -21,10 +21,12 @@ struct Options {
 int run(const Options& options) {
   const trace::Diff diff = trace::diff_traces(trace::read_trace(options.a), trace::read_trace(options.b));
   const std::vector<std::string> failed = trace::failed_conditions(diff, options.fail_on);
-  fmt::print(
-      "{}", options.format == "json" ? trace::diff_json(diff, failed) : trace::diff_text(diff, options.text));
-  if (options.format == "table")
-    for (const std::string& condition : failed) fmt::print("\nFailed {}\n", condition);
+  if (options.format == "json") {
+    fmt::print("{}", trace::diff_json(diff, failed));
+  } else {
+    print_text(trace::diff_text(diff, options.text));
+    for (const std::string& condition : failed) print_text(fmt::format("\nFailed {}\n", condition));
+  }
   return failed.empty() ? 0 : 1;
 }
 

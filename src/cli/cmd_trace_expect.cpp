@@ -52,7 +52,10 @@ int check(const Options& options) {
     for (trace::RuleResult& result : trace::check_rules(rules, read)) results.push_back(std::move(result));
   }
   if (!options.junit.empty()) save(options.junit, trace::expect_junit(results));
-  fmt::print("{}", json ? trace::expect_json(results, problems) : trace::expect_text(results));
+  if (json)
+    fmt::print("{}", trace::expect_json(results, problems));
+  else
+    print_text(trace::expect_text(results));
   return std::all_of(results.begin(), results.end(), [](const auto& result) { return result.passed; }) ? 0
                                                                                                        : 1;
 }

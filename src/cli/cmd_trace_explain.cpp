@@ -90,26 +90,31 @@ void print_trace_json(const std::string& file, const trace::TraceExplanation& al
              comparisons);
 }
 
-void print_comparison(const trace::TraceExplanation& all, const trace::KernelComparison& comparison) {
-  fmt::print("\n{} runs two GEMMs:\n  a  {}\n  b  {}\n", comparison.op, all.kernels[comparison.a].kernel.name,
-             all.kernels[comparison.b].kernel.name);
-  if (comparison.differences.empty()) fmt::print("  They differ in nothing that is known.\n");
+std::string comparison_text(const trace::TraceExplanation& all, const trace::KernelComparison& comparison) {
+  std::string text =
+      fmt::format("\n{} runs two GEMMs:\n  a  {}\n  b  {}\n", comparison.op,
+                  all.kernels[comparison.a].kernel.name, all.kernels[comparison.b].kernel.name);
+  if (comparison.differences.empty()) text += "  They differ in nothing that is known.\n";
   for (const trace::NameDifference& d : comparison.differences) {
     if (d.field == "waves")
-      fmt::print("  waves ({})\n    a  {}\n    b  {}\n", certainty_name(d.certainty), d.a, d.b);
+      text += fmt::format("  waves ({})\n    a  {}\n    b  {}\n", certainty_name(d.certainty), d.a, d.b);
     else
-      fmt::print("  {}: a {}, b {} ({})\n    {}\n", d.field, d.a, d.b, certainty_name(d.certainty), d.why);
+      text += fmt::format("  {}: a {}, b {} ({})\n    {}\n", d.field, d.a, d.b, certainty_name(d.certainty),
+                          d.why);
   }
+  return text;
 }
 
 void print_trace_table(const std::string& file, const trace::TraceExplanation& all) {
-  if (all.kernels.empty()) fmt::print("{}: no kernels to explain\n", file);
+  if (all.kernels.empty()) print_text(fmt::format("{}: no kernels to explain\n", file));
   for (const trace::KernelUse& use : all.kernels) {
-    fmt::print("{}\n{}, {}", use.kernel.name, trace::counted(use.calls, "call"), format_us(use.total_us));
-    for (const std::string& op : use.ops) fmt::print(", {}", op);
-    fmt::print("\n{}\n", explanation_table(use.kernel));
+    const std::string calls = trace::counted(use.calls, "call");
+    print_text(fmt::format("{}\n{}, {}", use.kernel.name, calls, format_us(use.total_us)));
+    for (const std::string& op : use.ops) print_text(fmt::format(", {}", op));
+    print_text(fmt::format("\n{}\n", explanation_table(use.kernel)));
   }
-  for (const trace::KernelComparison& comparison : all.comparisons) print_comparison(all, comparison);
+  for (const trace::KernelComparison& comparison : all.comparisons)
+    print_text(comparison_text(all, comparison));
 }
 
 // A kernel's name may be longer than any file's.
@@ -133,7 +138,7 @@ void run(const Options& options) {
   if (json)
     fmt::print("{{{}}}\n", explanation_json(kernel));
   else
-    fmt::print("{}", explanation_table(kernel));
+    print_text(explanation_table(kernel));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ void run(const Options& options) {
                                              : trace::gaps_text(trace, options.rows));
   }
   if (options.format == "table")
-    fmt::print("{}", fmt::join(texts, "\n"));
+    print_text(fmt::format("{}", fmt::join(texts, "\n")));
   else if (texts.size() == 1)
     fmt::print("{}\n", texts.front());
   else

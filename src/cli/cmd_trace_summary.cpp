@@ -22,8 +22,10 @@ void run(const Options& options) {
   std::vector<trace::Summary> summaries;
   for (const std::string& file : options.files)
     summaries.push_back(trace::summarise(trace::read_trace(file)));
-  fmt::print("{}", options.format == "json" ? trace::summary_json(summaries)
-                                            : trace::summary_text(summaries, options.text));
+  if (options.format == "json")
+    fmt::print("{}", trace::summary_json(summaries));
+  else
+    print_text(trace::summary_text(summaries, options.text));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/format.h"
+
 namespace epilogue::cli {
 namespace {
 
@@ -23,6 +25,8 @@ void print_problems(const trace::Trace& trace) {
   for (const trace::Problem& problem : trace.problems)
     say(fmt::format("{}: {}: {}\n", trace.source, problem.what, problem.count));
 }
+
+void print_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
 void tell(std::string_view line) {
   progress("");

@@ -15,6 +15,9 @@ void add_format_option(Command command, std::string& format);
 // Says on stderr what is damaged or missing in the trace, a line each.
 void print_problems(const trace::Trace& trace);
 
+// A text for people, on stdout; control characters that come from a file are left out (printable).
+void print_text(std::string_view text);
+
 // One line on stderr, "epilogue: LINE", in place of a progress line that may stand there.
 void tell(std::string_view line);
 
