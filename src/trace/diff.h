@@ -59,6 +59,7 @@ struct DiffTotals {
   int64_t all_kernels = 0;             // of the steps together
   int64_t untied = 0;                  // count_untied: what the rows and the figures per step leave out
   std::set<std::string> kernel_names;  // also of CPU kernels
+  bool whole() const { return !damaged && untied == 0; }  // else what is missing may be lost and not gone
   bool ran_nothing() const { return kernel_names.empty() && !has_device; }
 };
 

@@ -338,6 +338,9 @@ TEST(Diff, KernelsWithoutTheirLaunchLeaveKernelConditionsUndecided) {
   }
   EXPECT_THAT(diff_sentence(diff_traces(whole, untied)),
               StartsWith("B lacks the calls that launched 3 of its kernels or copies: nothing is said"));
+  const std::string text = diff_text(diff_traces(whole, untied));
+  EXPECT_THAT(text, HasSubstr("\nIn A, not in what is left of B\n"));
+  for (const char* claim : {"Only in A", "-100", "gone"}) EXPECT_THAT(text, Not(HasSubstr(claim)));
 }
 
 TEST(Diff, WorkFromBeforeTheFirstStepIsNotMissed) {

@@ -101,10 +101,11 @@ std::string totals_text(const Diff& diff) {
   const auto change = [&](const Spread& in_a, const Spread& in_b) {
     return diff.damaged() ? "" : table_change(in_a, in_b);
   };
+  const bool tied = !diff.untied();
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
     table.add_row({a.has_device && b.has_device ? "device time" : "in kernels", time_text(a.device_ns.median),
-                   time_text(b.device_ns.median), change(a.device_ns, b.device_ns)});
+                   time_text(b.device_ns.median), tied ? change(a.device_ns, b.device_ns) : ""});
     table.add_row(
         {"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median), change(a.wall_ns, b.wall_ns)});
   }
@@ -115,10 +116,10 @@ std::string totals_text(const Diff& diff) {
   return table.to_string();
 }
 
-// "Only in A"; "In A, not in what is left of B" where B is damaged.
+// "Only in A"; "In A, not in what is left of B" where B is not whole.
 std::string only_title(char here, char there, const DiffTotals& other) {
-  return other.damaged ? fmt::format("In {}, not in what is left of {}", here, there)
-                       : fmt::format("Only in {}", here);
+  return !other.whole() ? fmt::format("In {}, not in what is left of {}", here, there)
+                        : fmt::format("Only in {}", here);
 }
 
 std::string only_text(const std::string& title, const std::vector<DiffRow>& rows, int limit) {
@@ -143,7 +144,7 @@ std::string only_text(const std::string& title, const std::vector<DiffRow>& rows
 }
 
 std::string changed_text(const Diff& diff, int limit) {
-  return limited_table(diff.damaged() ? "Changed, as far as is left" : "Changed",
+  return limited_table(!diff.a.whole() || !diff.b.whole() ? "Changed, as far as is left" : "Changed",
                        TextTable({{"Kind", false},
                                   {"Name", false},
                                   {"Calls/step A"},
