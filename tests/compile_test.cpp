@@ -112,6 +112,23 @@ TEST(Compile, LinearIsOneKernelAndLinearGeluLinearTwo) {
   EXPECT_LT(max_error(two(x), mlp.forward(x)), 1e-5);
 }
 
+TEST(Compile, ManyEpiloguesKeepTheirNames) {
+  const nn::Linear layer(32, 64);
+  const Tensor x = randn({4, 32}, 1);
+  std::vector<CompiledFunction> functions;
+  for (int i = 0; i < 40; ++i) {
+    functions.push_back(compile([&layer, i](const Tensor& t) {
+      return i % 3 == 0 ? silu(layer.forward(t)) : gelu(layer.forward(t));
+    }));
+    functions.back()(x);
+    functions.back().wait_ready();
+  }
+  for (int round = 0; round < 2; ++round)
+    for (size_t i = 0; i < functions.size(); ++i)
+      EXPECT_THAT(kernels_of([&] { functions[i](x); }),
+                  ElementsAre(HasSubstr(i % 3 == 0 ? "_silu" : "_gelu")));
+}
+
 TEST(Compile, NanPassesThroughReluAsInEager) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const bool parameter : {false, true}) {
