@@ -18,6 +18,7 @@ struct Verdict {
 };
 
 constexpr std::string_view kUndecided = "cannot be decided: ";
+constexpr const char* kNoKernels = "the steps hold no kernels";
 
 Verdict undecided(const std::string& why) { return {false, fmt::format("{}{}", kUndecided, why)}; }
 
@@ -91,6 +92,7 @@ class Judge {
   }
 
   Verdict kernels_per_step(const Rule& rule) const {
+    if (!seen_.tells_of_kernels()) return undecided(kNoKernels);
     Verdict verdict{true, {}};
     std::vector<int64_t> counts;
     for (const Step& step : seen_.steps) {
@@ -117,7 +119,7 @@ class Judge {
   }
 
   Verdict kernel(const Rule& rule) const {
-    if (seen_.kernels.empty()) return undecided("the steps hold no kernels");
+    if (seen_.kernels.empty()) return undecided(kNoKernels);
     std::vector<std::string_view> matching;
     for (const std::string_view name : seen_.kernels)
       if (matches_pattern(name, rule.pattern)) matching.push_back(name);

@@ -14,6 +14,7 @@ namespace epilogue::trace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 RuleResult check(const std::string& rule, const Trace& trace) {
@@ -61,7 +62,8 @@ TEST(Rules, RefusalsNameFileLineAndWhatWasExpected) {
               HasSubstr("'most' is not known, expected min or max"));
   EXPECT_THAT(refusal("[[rule]]\nno_copy = false"), HasSubstr("no_copy: expected true"));
   EXPECT_THAT(refusal("[[rule]]\nno_kernel = ''"), HasSubstr("not empty"));
-  EXPECT_THAT(refusal("[[rule]]\nname = 'x'"), HasSubstr("expects nothing"));
+  EXPECT_THAT(refusal("[[rule]]\nname = 'x'"),
+              HasSubstr("expects nothing, give it one of kernels_per_step, "));
   EXPECT_THAT(refusal("[[rule]]\nop = 'mm'\nno_copy = true"), HasSubstr("need each other"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_call = 1"), HasSubstr("need each other"));
   EXPECT_THAT(refusal("[[rule]]\nno_copy = true\nno_recompile = true"), HasSubstr("one expectation"));
@@ -122,6 +124,18 @@ TEST(Expect, WhatCannotBeDecidedFails) {
     EXPECT_FALSE(check(rule, Trace{}).passed) << rule;
     EXPECT_THAT(check(rule, Trace{}).found, HasSubstr("marks no steps"));
   }
+}
+
+// As PyTorch's of a CPU: not one kernel tells that none ran.
+TEST(Expect, ATraceOfOpsAloneDecidesNothingAboutKernels) {
+  Trace ops = real("mlp_eager");
+  std::erase_if(ops.events, [](const Event& event) {
+    return event.kind != EventKind::cpu_op && event.kind != EventKind::user_annotation;
+  });
+  for (const char* rule : {"kernels_per_step = {max = 5}", "kernels_per_step = 0", "no_kernel = 'x'"})
+    EXPECT_EQ(check(rule, ops).found, "cannot be decided: the steps hold no kernels") << rule;
+  EXPECT_TRUE(check("step_time_us = {max = 1000}", ops).passed);
+  EXPECT_THAT(propose_rules(ops), Not(HasSubstr("kernels_per_step")));
 }
 
 TEST(Expect, OfADamagedTraceOnlyWhatIsFoundPasses) {

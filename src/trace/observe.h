@@ -26,6 +26,8 @@ struct Observed {
   // By op: how many of its calls launched so many kernels, with those of the ops they call.
   std::map<std::string_view, std::map<int64_t, int64_t>> calls_by_kernels;
 
+  // Where neither is there, as in a trace of ops alone, no kernels does not mean that none ran.
+  bool tells_of_kernels() const { return has_device || !kernels.empty(); }
   double idle_share() const;  // of the wall time, median over the steps
 };
 Observed observe(const Trace& trace);

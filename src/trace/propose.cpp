@@ -63,6 +63,7 @@ class Proposal {
   }
 
   void add_kernel_counts() {
+    if (!seen_.tells_of_kernels()) return;
     const auto [least, most] =
         std::minmax_element(seen_.steps.begin(), seen_.steps.end(),
                             [](const Step& a, const Step& b) { return a.kernels < b.kernels; });

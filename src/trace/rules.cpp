@@ -40,11 +40,12 @@ const RuleForm* form_of(std::string_view key) {
   return nullptr;
 }
 
-std::string known_keys() {
-  std::string keys = "name, op, device";
-  for (const RuleForm& form : kForms) keys += fmt::format(", {}", form.key);
+std::string expectations() {
+  std::string keys;
+  for (const RuleForm& form : kForms) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", form.key);
   return keys;
 }
+std::string known_keys() { return "name, op, device, " + expectations(); }
 
 class Parser {
  public:
@@ -96,7 +97,7 @@ class Parser {
         refuse(node, fmt::format("'{}' is not known, expected one of {}", key.str(), known_keys()));
       }
     }
-    if (!form) refuse(table, fmt::format("the rule expects nothing, give it one of {}", known_keys()));
+    if (!form) refuse(table, fmt::format("the rule expects nothing, give it one of {}", expectations()));
     if ((rule.kind == RuleKind::kernels_per_call) != (op != nullptr))
       refuse(table, "op and kernels_per_call need each other: op = \"linear\", kernels_per_call = 1");
     if (op) rule.pattern = text(*op, "op");

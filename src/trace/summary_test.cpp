@@ -144,6 +144,14 @@ TEST(Summary, ATraceWithoutEventsSaysSo) {
   EXPECT_EQ(summary_text({summarise(empty)}), "empty.json: the trace holds no events.\n");
 }
 
+TEST(Summary, OfOpsAloneNothingIsSaidOfADevice) {
+  Synthetic ops;
+  ops.op(10, 30);
+  const std::string text = summary_text({summarise(ops.trace)});
+  EXPECT_THAT(text, HasSubstr("Median of 1 step: wall 100.000us. The trace holds no kernels.\n"));
+  EXPECT_THAT(text, Not(HasSubstr("Device idle")));
+}
+
 TEST(Summary, SeveralFilesStandSideBySide) {
   const std::string text = summary_text({summarise(real("mlp_eager")), summarise(real("mlp_compile"))});
   EXPECT_THAT(text, HasSubstr("mlp_eager.json.gz  mlp_compile.json.gz"));

@@ -19,8 +19,20 @@ bool runs_on_cpu(const Summary& summary) {
          std::ranges::all_of(summary.kernels, &KernelStats::cpu);
 }
 
+// Of a trace that holds ops alone, as PyTorch's of a CPU: nothing can be said of a device or of kernels.
+std::string steps_of_ops_text(const Summary& summary, int rows) {
+  return limited_table("Steps", TextTable({{"Step", false}, {"Wall"}}), summary.steps, rows,
+                       [](const Step& step) -> std::vector<std::string> {
+                         return {step.name, time_text(step.wall_ns)};
+                       }) +
+         fmt::format("Median of {}: wall {}. The trace holds no kernels.\n",
+                     counted(static_cast<int64_t>(summary.steps.size()), "step"),
+                     time_text(median_of(summary.steps, &Step::wall_ns)));
+}
+
 std::string steps_text(const Summary& summary, int rows) {
   if (summary.steps.empty()) return "\nThe trace marks no steps (ProfilerStep#N).\n";
+  if (summary.kernels.empty() && summary.copies.empty()) return steps_of_ops_text(summary, rows);
   const bool on_cpu = runs_on_cpu(summary);
   std::string text = limited_table("Steps",
                                    TextTable({{"Step", false},
