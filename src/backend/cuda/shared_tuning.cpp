@@ -29,10 +29,10 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
   return *shared;
 }
 
-// See Tuning, and versions 11 and 14 of bench/cuda/NOTES.md. With more rows it takes ways that are slower in
-// a model: at 512 x 1024 x 2816 a down that makes the MLP 1.13 of G and not 1.07, at 1024 x 1024 x 4096 6% of
-// `eager`.
-double overlap_share(int64_t rows) { return rows <= 320 ? 0.1 : 0; }
+// See Tuning, and versions 11, 14 and 15 of bench/cuda/NOTES.md. With more rows it takes ways that are slower
+// in a model: at 512 x 1024 x 2816 a down that makes the MLP 1.13 of G and not 1.07, at 1024 x 1024 x 4096 6%
+// of `eager`.
+double overlap_share(int64_t rows) { return rows <= 384 ? 0.1 : 0; }
 
 // Some of cuBLASLt's kernels take longer to load than a call's share of time. The next two products then
 // leave it at that, so that a call of a layer does not wait for three of them.
