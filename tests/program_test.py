@@ -365,7 +365,7 @@ class Program(unittest.TestCase):
         (self.path / "d.json").mkdir()
         self.refused("profile", "linear", "--trace", self.path / "d.json", says="d.json: is a directory, expected a file\n")
         (self.path / "d.html").mkdir()
-        self.refused("profile", "linear", "--report", self.path / "d.html", says="d.html cannot be written: is a directory, ")
+        self.refused("profile", "linear", "--report", self.path / "d.html", says="d.html: is a directory, ")
         for name in ("t.txt", "t.json"):
             self.refused("profile", "linear", "--report", self.path / name, says=f"--report: expected FILE.html, got {self.path / name}\n")
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")

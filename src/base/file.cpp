@@ -104,4 +104,12 @@ void ReplacementFile::commit() {
   if (directory.get() >= 0) ::fsync(directory.get());
 }
 
+void replace_file(const std::string& path, std::string_view content) try {
+  ReplacementFile file(path);
+  file.write(content.data(), content.size());
+  file.commit();
+} catch (const Error& error) {
+  fail("{}: {}", path, error.what());
+}
+
 }  // namespace epilogue

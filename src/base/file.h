@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace epilogue {
@@ -44,5 +45,9 @@ class ReplacementFile {
   std::string path_, temporary_;  // no temporary: nothing is to be renamed or removed
   FileDescriptor file_;
 };
+
+// The whole of a file by a ReplacementFile: another process sees the old content or the new one, never a
+// part. Throws Error naming it.
+void replace_file(const std::string& path, std::string_view content);
 
 }  // namespace epilogue

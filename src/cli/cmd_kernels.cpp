@@ -168,7 +168,7 @@ void lock(const Options& options) {
     ++pinned;
   }
   EP_CHECK(pinned > 0, "there is no kernel package in {} to lock; add one first", cache.root());
-  package::replace_file(options.lock_file, lock.to_text());
+  replace_file(options.lock_file, lock.to_text());
 }
 
 void explain(const Options& options) {

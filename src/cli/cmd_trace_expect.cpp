@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "epilogue/trace.h"
@@ -20,13 +20,6 @@ struct Options {
   std::string write, junit, format = "table";
 };
 
-void save(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  EP_CHECK(out.good(), "{}: cannot be written", path);
-}
-
 void propose(const Options& options) {
   EP_CHECK(options.paths.size() == 1, "trace expect --write: expected one trace, got {}",
            options.paths.size());
@@ -36,7 +29,7 @@ void propose(const Options& options) {
   if (options.write == "-")
     fmt::print("{}", rules);
   else
-    save(options.write, rules);
+    replace_file(options.write, rules);
 }
 
 int check(const Options& options) {
@@ -51,7 +44,7 @@ int check(const Options& options) {
     for (const trace::Problem& problem : read.problems) problems.push_back({read.source, problem});
     for (trace::RuleResult& result : trace::check_rules(rules, read)) results.push_back(std::move(result));
   }
-  if (!options.junit.empty()) save(options.junit, trace::expect_junit(results));
+  if (!options.junit.empty()) replace_file(options.junit, trace::expect_junit(results));
   if (json)
     fmt::print("{}", trace::expect_json(results, problems));
   else

@@ -113,14 +113,6 @@ std::string read_file(const std::string& path, uint64_t limit) {
   return content;
 }
 
-void replace_file(const std::string& path, std::string_view content) try {
-  ReplacementFile file(path);
-  file.write(content.data(), content.size());
-  file.commit();
-} catch (const Error& error) {
-  fail("{}: {}", path, error.what());
-}
-
 void make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);

@@ -45,9 +45,6 @@ std::string read_file(const std::string& path, uint64_t limit);
 // The same in pieces; returns the size.
 uint64_t read_pieces(const std::string& path, const std::function<void(std::string_view)>& piece);
 
-// Another process sees the old content or the new one, never a part.
-void replace_file(const std::string& path, std::string_view content);
-
 void make_folders(const std::string& path);
 void sync_folder(const std::string& path);
 // Flushes every folder below `path` and itself: what was written in them is found after a power cut.

@@ -1,6 +1,5 @@
 #include "trace/report.h"
 
-#include "base/check.h"
 #include "base/file.h"
 #include "trace/report/page.h"
 #include "trace/report_data.h"
@@ -23,14 +22,7 @@ std::string render_report(std::span<const Trace* const> traces, const ReportOpti
 
 void write_report(std::span<const Trace* const> traces, const std::string& path,
                   const ReportOptions& options) {
-  const std::string page = render_report(traces, options);
-  try {
-    ReplacementFile file(path);
-    file.write(page.data(), page.size());
-    file.commit();
-  } catch (const Error& error) {
-    fail("report: {} cannot be written: {}", path, error.what());
-  }
+  replace_file(path, render_report(traces, options));
 }
 
 }  // namespace epilogue::trace

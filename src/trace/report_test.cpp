@@ -135,7 +135,7 @@ TEST(Report, UnwritablePathIsAnErrorAndLeavesNothing) {
   const Trace trace = small_trace();
   const Trace* traces[] = {&trace};
   EXPECT_THAT([&] { write_report(traces, "/nowhere/report.html"); },
-              ThrowsMessage<Error>(HasSubstr("/nowhere/report.html cannot be written")));
+              ThrowsMessage<Error>(HasSubstr("/nowhere/report.html: cannot create")));
 }
 
 }  // namespace
