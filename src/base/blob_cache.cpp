@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/cache_dir.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "base/hash.h"
+#include "epilogue/error.h"
 
 namespace epilogue {
 namespace {
@@ -28,45 +29,24 @@ constexpr int64_t kStaleSeconds = 3600;  // a temporary file this old was left b
 
 std::atomic<int64_t> hits{0}, misses{0}, damaged{0}, failed_writes{0};
 
-class File {
- public:
-  File(const std::string& path, int flags) : descriptor_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  explicit operator bool() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
+FileDescriptor open_to_read(const std::string& path) {
+  return FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
 
-  bool write_all(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t wrote = write(descriptor_, bytes.data(), bytes.size());
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) return false;
-      bytes.remove_prefix(static_cast<size_t>(wrote));
-    }
-    return true;
+// Nothing where that is more than `most_bytes`, as only damage makes it.
+std::optional<std::string> read_all(const FileDescriptor& file, int64_t most_bytes) {
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || status.st_size < 0 || status.st_size > most_bytes) return {};
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t got = read(file.get(), bytes.data() + filled, bytes.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {};
+    filled += static_cast<size_t>(got);
   }
-
-  // Nothing where that is more than `most_bytes`, as only damage makes it.
-  std::optional<std::string> read_all(int64_t most_bytes) const {
-    struct stat status {};
-    if (fstat(descriptor_, &status) != 0 || status.st_size < 0 || status.st_size > most_bytes) return {};
-    std::string bytes(static_cast<size_t>(status.st_size), '\0');
-    size_t filled = 0;
-    while (filled < bytes.size()) {
-      const ssize_t got = read(descriptor_, bytes.data() + filled, bytes.size() - filled);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return {};
-      filled += static_cast<size_t>(got);
-    }
-    return bytes;
-  }
-
- private:
-  int descriptor_;
-};
+  return bytes;
+}
 
 std::string header_for(std::string_view key, std::string_view bytes) {
   return fmt::format("{}{} {} {:016x}\n", kMagic, key.size(), bytes.size(), hash_of(bytes, hash_of(key, 1)));
@@ -94,14 +74,6 @@ std::optional<Parsed> parse(std::string_view file) {
                                                                           : std::nullopt;
 }
 
-// Unlike any other's: in containers that share a folder processes have the same number.
-std::string temporary_name() {
-  static std::atomic<uint64_t> counter{0};
-  uint64_t number = 0;
-  [[maybe_unused]] const ssize_t got = getrandom(&number, sizeof number, GRND_NONBLOCK);  // 0 is a number too
-  return fmt::format("{}.{}.{:016x}.tmp", getpid(), counter++, number);
-}
-
 bool is_entry(const fs::path& path) { return path.extension() == ".blob"; }
 
 }  // namespace
@@ -122,12 +94,12 @@ std::string BlobCache::path_of(std::string_view key) const {
 std::optional<std::string> BlobCache::get(std::string_view key) {
   if (folder_.empty()) return {};
   const std::string path = path_of(key);
-  const File file(path, O_RDONLY);
+  const FileDescriptor file = open_to_read(path);
   if (!file) {
     ++misses;
     return {};
   }
-  const auto content = file.read_all(most_bytes_);
+  const auto content = read_all(file, most_bytes_);
   const auto parsed = content ? parse(*content) : std::nullopt;
   if (!parsed || parsed->key != key) {
     ++damaged;
@@ -144,21 +116,16 @@ bool BlobCache::put(std::string_view key, std::string_view bytes) {
   if (folder_.empty()) return false;
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
-  const std::string temporary = folder_ + "/" + temporary_name();
-  bool made = false, kept = false;
-  {
-    const File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
-    made = static_cast<bool>(file);
-    kept = made && file.write_all(header_for(key, bytes)) && file.write_all(key) && file.write_all(bytes) &&
-           fsync(file.get()) == 0;
-  }
-  kept = kept && rename(temporary.c_str(), path_of(key).c_str()) == 0;
-  if (!kept) {
-    if (made) unlink(temporary.c_str());
+  try {
+    ReplacementFile file(path_of(key));
+    const std::string header = header_for(key, bytes);
+    for (const std::string_view part : {std::string_view(header), key, bytes})
+      file.write(part.data(), part.size());
+    file.commit();
+  } catch (const Error&) {
     ++failed_writes;
     return false;
   }
-  if (const File folder(folder_, O_RDONLY | O_DIRECTORY); folder) fsync(folder.get());
   trim();
   return true;
 }
@@ -171,8 +138,8 @@ std::vector<BlobCache::Entry> BlobCache::list() const {
     if (!is_entry(at->path()) || stat(at->path().c_str(), &status) != 0) continue;
     Entry entry{
         .file = at->path().string(), .first_line = "", .bytes = status.st_size, .used = status.st_mtime};
-    const File file(entry.file, O_RDONLY);
-    if (const auto content = file ? file.read_all(most_bytes_) : std::nullopt)
+    const FileDescriptor file = open_to_read(entry.file);
+    if (const auto content = file ? read_all(file, most_bytes_) : std::nullopt)
       if (const auto parsed = parse(*content))
         entry.first_line = parsed->key.substr(0, parsed->key.find('\n'));
     entries.push_back(std::move(entry));

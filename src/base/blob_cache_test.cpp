@@ -153,10 +153,12 @@ TEST_F(BlobCacheTest, AFullDiskCostsTheEntryAlone) {
 }
 
 TEST_F(BlobCacheTest, LeavesTheTemporariesOfOthersAlone) {
+  ASSERT_TRUE(cache().put("key", "bytes"));
+  const std::string entry = only_file();
   // A process of another container may have the same number.
   std::vector<std::string> foreign;
   for (int i = 0; i < 1000; ++i) {
-    foreign.push_back(folder_ + "/" + std::to_string(getpid()) + "." + std::to_string(i) + ".tmp");
+    foreign.push_back(entry + "." + std::to_string(getpid()) + "." + std::to_string(i) + ".tmp");
     std::ofstream(foreign.back()) << "half an entry";
   }
   EXPECT_TRUE(cache().put("key", "bytes"));
