@@ -23,8 +23,8 @@ bool Replay::fits(const Plan& plan, std::span<const Tensor> inputs) {
 
 void Replay::record(std::span<const Tensor> inputs) {
   const profile::Scope event(trace::EventKind::overhead, "ep::record");
-  recording_
-      .reset();  // it reads the inputs that go; were the new one not to be had, the next call tries again
+  // It reads the inputs that go; were the new one not to be had, the next call tries again.
+  recording_.reset();
   inputs_.clear();
   for (const Tensor& input : inputs) inputs_.push_back(copy_of(input));
   recorded_constants_ = plan_->refresh_constants();

@@ -31,8 +31,8 @@ struct Step {
   int64_t device = 0;       // its number
   int64_t devices = 0;      // that work in the trace
   int64_t host_ops_ns = 0;  // a host thread is inside an op or a runtime call other than a wait
-  int64_t sync_ns =
-      0;  // a host thread is inside *Synchronize or a copy that it waits for, and none inside an op
+  // A host thread is inside *Synchronize or a copy that it waits for, and none inside an op.
+  int64_t sync_ns = 0;
   Regime regime = Regime::host_bound;
   std::string reason() const;  // the numbers the regime was decided from
 };
