@@ -6,7 +6,10 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "trace/fusions.h"
+#include "trace/links.h"
 #include "trace/placement.h"
 #include "trace/summary.h"
 
@@ -66,7 +69,7 @@ class Collector {
 
   Collected collect() {
     for (uint32_t i = 0; i < trace_.events.size(); ++i)
-      if (runs_kernel(trace_.events[i]) && places_[i].op != kNoEvent) ++kernels_of_[places_[i].op];
+      if (is_kernel(trace_.events[i].kind) && places_[i].op != kNoEvent) ++kernels_of_[places_[i].op];
     for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
     Collected collected{.totals = totals_of(summary_)};
     collected.totals.untied = count_untied(trace_, launches_, steps_);
@@ -87,10 +90,6 @@ class Collector {
     DiffSide side;
     std::vector<int64_t> step_ns;
   };
-
-  static bool runs_kernel(const Event& event) {
-    return event.kind == EventKind::kernel || event.kind == EventKind::cpu_kernel;
-  }
 
   void add(uint32_t i) {
     const Event& event = trace_.events[i];
@@ -167,6 +166,10 @@ void order_rows(Diff& diff) {
 }
 
 }  // namespace
+
+std::string DiffTotals::lacking_launches() const {
+  return fmt::format("lacks the calls that launched {} of its kernels or copies", untied);
+}
 
 const char* diff_kind_name(DiffKind kind) {
   constexpr const char* kNames[] = {"op", "kernel", "cpu kernel", "copy"};

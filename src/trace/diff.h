@@ -60,6 +60,7 @@ struct DiffTotals {
   int64_t untied = 0;                  // count_untied: what the rows and the figures per step leave out
   std::set<std::string> kernel_names;  // also of CPU kernels
   bool whole() const { return !damaged && untied == 0; }  // else what is missing may be lost and not gone
+  std::string lacking_launches() const;  // "lacks the calls that launched 3 of its kernels or copies"
   bool ran_nothing() const { return kernel_names.empty() && !has_device; }
 };
 

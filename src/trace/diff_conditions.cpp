@@ -88,8 +88,7 @@ std::string any_change(const Diff& diff) {
 std::string lacking_kernels(const Diff& diff) {
   if (diff.untied()) {
     const DiffTotals& totals = diff.a.untied > 0 ? diff.a : diff.b;
-    return fmt::format("cannot be decided, {} lacks the calls that launched {} of its kernels or copies",
-                       totals.file, totals.untied);
+    return fmt::format("cannot be decided, {} {}", totals.file, totals.lacking_launches());
   }
   if (diff.b.ran_nothing()) return fmt::format("cannot be decided, {} holds no kernels", diff.b.file);
   return {};

@@ -186,9 +186,7 @@ std::string damage_sentence(const Diff& diff) {
 // Their kernels and copies are in no step, so that the tables and the figures per step lack them.
 std::string untied_sentence(const Diff& diff) {
   const auto lacks = [](char which, const DiffTotals& totals) {
-    return totals.untied == 0 ? ""
-                              : fmt::format("{} lacks the calls that launched {} of its kernels or copies",
-                                            which, totals.untied);
+    return totals.untied == 0 ? "" : fmt::format("{} {}", which, totals.lacking_launches());
   };
   const std::string a = lacks('A', diff.a), b = lacks('B', diff.b);
   return fmt::format(

@@ -11,6 +11,7 @@ namespace epilogue::trace {
 
 inline constexpr uint32_t kNoEvent = UINT32_MAX;
 
+inline bool is_kernel(EventKind kind) { return kind == EventKind::kernel || kind == EventKind::cpu_kernel; }
 inline bool is_device_work(EventKind kind) {
   return kind == EventKind::kernel || kind == EventKind::gpu_memcpy || kind == EventKind::gpu_memset;
 }

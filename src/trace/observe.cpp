@@ -45,7 +45,7 @@ class Observer {
     const Event& event = trace_.events[i];
     if (places_[i].step == kNoEvent) return;
     const std::string_view name = trace_.name(event);
-    if (event.kind == EventKind::kernel || event.kind == EventKind::cpu_kernel) {
+    if (is_kernel(event.kind)) {
       seen_.kernels.insert(name);
       for (uint32_t op = places_[i].op; op != kNoEvent; op = places_[op].op) ++kernels_of_[op];
     } else if (event.kind == EventKind::gpu_memcpy) {

@@ -22,8 +22,6 @@ namespace {
 
 constexpr auto kLastKind = EventKind::other;
 
-bool is_kernel(EventKind kind) { return kind == EventKind::kernel || kind == EventKind::cpu_kernel; }
-
 // "traces/mlp_eager.json.gz": "mlp_eager".
 std::string name_of_source(const std::string& source) {
   std::filesystem::path path = std::filesystem::path(source).filename();
