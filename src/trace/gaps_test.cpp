@@ -1,0 +1,147 @@
+#include "trace/gaps.h"
+
+#include <chrono>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "real_traces.h"
+#include "trace/summary.h"
+#include "trace/synthetic_trace.h"
+
+namespace epilogue::trace {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Gaps, LongestFirstWithWhatTheHostDid) {
+  Synthetic synthetic;
+  synthetic.kernel(1, 5, 5);
+  synthetic.op(8, 40);
+  synthetic.call("cudaMalloc", 10, 30);
+  synthetic.kernel(44, 50, 10);
+  synthetic.kernel(55, 62, 3);
+  order_events(synthetic.trace);
+  const Trace& trace = synthetic.trace;
+  const std::vector<Gap> gaps = find_gaps(trace, -1);
+  ASSERT_EQ(gaps.size(), 2u);
+  EXPECT_EQ(gaps[0].start_ns, 10000);
+  EXPECT_EQ(gaps[0].duration_ns, 40000);
+  EXPECT_EQ(trace.events[gaps[0].ended_by].start_ns, 50000);
+  EXPECT_EQ(trace.name(trace.events[gaps[0].launched_by]), "aten::mm");
+  EXPECT_EQ(trace.name(trace.events[gaps[0].host]), "cudaMalloc");
+  EXPECT_EQ(gaps[0].host_ns, 30000);
+  EXPECT_EQ(gaps[1].duration_ns, 2000);
+  EXPECT_EQ(find_gaps(trace, 1).size(), 1u);
+  const std::vector<Gap> unexplained = find_unexplained_gaps(trace);
+  ASSERT_EQ(unexplained.size(), 2u);
+  EXPECT_EQ(unexplained[0].duration_ns, 40000);
+  EXPECT_EQ(unexplained[0].host, kNoEvent);
+}
+
+TEST(Gaps, NameThePythonFunctionThatCoversMostAndWhatNothingCovers) {
+  Synthetic python;
+  python.kernel(1, 2, 3);
+  python.trace.events.push_back(
+      event(EventKind::python_function, python.name("dataloader.py(12): __next__"), 10, 70));
+  python.kernel(84, 85, 5);
+  order_events(python.trace);
+  const Gap covered = find_gaps(python.trace, -1).at(0);
+  EXPECT_EQ(python.trace.name(python.trace.events[covered.host]), "dataloader.py(12): __next__");
+  EXPECT_EQ(covered.host_ns, 70000);
+  EXPECT_EQ(covered.unrecorded_ns, 9000) << "80 us less the function and the call that ended it";
+  EXPECT_THAT(gaps_text(python.trace, -1), Not(HasSubstr("unrecorded")));
+  Synthetic silent;
+  silent.kernel(1, 2, 3);
+  silent.op(10, 20);
+  silent.kernel(84, 85, 5);
+  order_events(silent.trace);
+  EXPECT_THAT(gaps_text(silent.trace, -1), HasSubstr("ProfilerStep#1 (74%), 74% unrecorded"));
+  EXPECT_THAT(gaps_json(silent.trace, -1), HasSubstr("\"unrecorded_us\":59.000"));
+}
+
+TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
+  Synthetic cpu;
+  cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
+  for (const int64_t start : {10, 40, 210})
+    cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
+  order_events(cpu.trace);
+  const std::vector<Gap> gaps = find_gaps(cpu.trace, -1);
+  ASSERT_EQ(gaps.size(), 1u);
+  EXPECT_EQ(gaps[0].duration_ns, 25000);
+  EXPECT_EQ(cpu.trace.name(cpu.trace.events[gaps[0].host]), "ProfilerStep#1");
+}
+
+TEST(Gaps, TheWaitForTheFirstKernelIsToldApart) {
+  Synthetic cpu;
+  EXPECT_EQ(find_first_wait(cpu.trace).longest_ns, -1);
+  EXPECT_THAT(gaps_text(cpu.trace, -1), HasSubstr("no kernels, so no gaps"));
+  cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
+  for (const int64_t start : {10, 220})
+    cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
+  order_events(cpu.trace);
+  EXPECT_THAT(
+      gaps_text(cpu.trace, -1),
+      EndsWith(": no gaps\nNot among the gaps: at most 20.000us from a step's start to its first kernel.\n"));
+  Synthetic device;
+  device.kernel(10, 30, 10);
+  device.kernel(20, 50, 10);
+  order_events(device.trace);
+  EXPECT_THAT(
+      gaps_text(device.trace, -1),
+      EndsWith("\nNot among the gaps: 30.000us from the first step's start to the device's first work.\n"));
+  EXPECT_THAT(gaps_json(device.trace, -1), HasSubstr("\"first_wait_us\":30.000"));
+}
+
+TEST(Gaps, AreToldFromTheFirstStepsStartWithTheirStep) {
+  Synthetic late;
+  late.trace.events[0].start_ns = 50'000;
+  late.trace.events.push_back(event(EventKind::cpu_op, late.name("before"), 10, 5));
+  late.kernel(55, 60, 10);
+  late.kernel(80, 90, 10);
+  late.kernel(152, 160, 5);  // after the step
+  order_events(late.trace);
+  const std::string text = gaps_text(late.trace, -1);
+  EXPECT_THAT(text, HasSubstr("   Idle  After the first step's start  Step            Where"));
+  EXPECT_THAT(text, ContainsRegex("20.000us +20.000us  ProfilerStep#1 "));
+  EXPECT_THAT(text, ContainsRegex("60.000us +50.000us  ProfilerStep#1 ")) << "where it begins";
+  EXPECT_THAT(gaps_json(late.trace, -1),
+              HasSubstr(R"("idle_us":20.000,"at_us":20.000,"step":"ProfilerStep#1",)"));
+  std::erase_if(late.trace.events, [](const Event& e) { return e.kind == EventKind::user_annotation; });
+  EXPECT_THAT(gaps_text(late.trace, -1),
+              AllOf(HasSubstr("After the first event  Step"), ContainsRegex("20.000us +60.000us  - ")));
+  EXPECT_THAT(gaps_json(late.trace, -1), HasSubstr(R"("at_us":60.000,"step":null,)"));
+}
+
+TEST(Gaps, OfARealTraceNameTheKernelAndItsOp) {
+  const std::string text = gaps_text(real("mlp_eager"), 1);
+  EXPECT_THAT(text, HasSubstr("28.256us"));
+  EXPECT_THAT(text, HasSubstr("GPU 0 stream 7  Memset (Device)  aten::mm"));
+}
+
+// One range around everything must not make every gap a search through everything before it.
+TEST(Gaps, OfALongTraceInsideOneRangeAreExplainedInSeconds) {
+  constexpr int64_t kKernels = 100'000;
+  Synthetic made;
+  made.trace.events[0].duration_ns = (10 * kKernels + 100) * 1000;
+  for (int64_t i = 0; i < kKernels; ++i) {
+    made.op(10 * i, 4);
+    made.kernel(10 * i + 1, 10 * i + 2, 3);
+  }
+  order_events(made.trace);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Gap> gaps = find_gaps(made.trace, -1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_EQ(gaps.size(), static_cast<size_t>(kKernels - 1));
+  for (const Gap& gap : {gaps.front(), gaps.back()}) {
+    EXPECT_EQ(made.trace.name(made.trace.events[gap.launched_by]), "aten::mm");
+    EXPECT_EQ(made.trace.name(made.trace.events[gap.host]), "ProfilerStep#1");
+  }
+}
+
+}  // namespace
+}  // namespace epilogue::trace
