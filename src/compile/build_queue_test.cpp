@@ -76,9 +76,14 @@ void fork_after_a_build() {
 }
 
 void fork_before_a_build_has_begun() {
-  BuildQueue::instance().add([] { usleep(300000); });
+  static std::atomic<bool> begun = false;
+  BuildQueue::instance().add([] {
+    begun = true;
+    usleep(300000);
+  });
   const CompiledFunction f = compile(twice);
   f(ones({4}));
+  while (!begun) usleep(100);  // AddressSanitizer's heap may be locked in a child made while a thread begins
   exit_as_a_child([&] {
     f.wait_ready();  // for nothing: that build is the parent's
     f(ones({4}));
