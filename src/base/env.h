@@ -13,6 +13,7 @@ enum class EnvVar : uint8_t {
   threads,
   pack_weights,
   isa,
+  split_f32,
   cache_dir,
   cuda_module,
   tf32,

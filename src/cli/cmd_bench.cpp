@@ -169,8 +169,11 @@ std::string ceilings_text(const Problem& problem) {
           ? ""
           : fmt::format(" Packed {} ({}) once, in {}.", trace::counted(packing.weights, "weight"),
                         format_bytes(packing.bytes), format_us(packing.seconds * 1e6));
-  return fmt::format("Ceilings measured in this run: {:.0f} GFLOP/s, copy {:.1f} GB/s.{}\n",
-                     ceiling_gflops(problem), ceiling_gbs(problem), packed);
+  const bool in_parts = problem.dtype == DType::f32 && ceiling_gflops(problem) > cpu::peak_fma_gflops();
+  const std::string by =
+      in_parts ? fmt::format(" (by AMX in three bf16 parts; {:.0f} by FMA)", cpu::peak_fma_gflops()) : "";
+  return fmt::format("Ceilings measured in this run: {:.0f} GFLOP/s{}, copy {:.1f} GB/s.{}\n",
+                     ceiling_gflops(problem), by, ceiling_gbs(problem), packed);
 }
 
 std::string to_table(const std::vector<Row>& rows, size_t modes) {

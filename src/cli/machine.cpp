@@ -55,6 +55,7 @@ void read_as_the_library(EnvVar var) {
       cpu::apply_isa_cap();
       return;
     case EnvVar::pack_weights:
+    case EnvVar::split_f32:
     case EnvVar::tf32:
     case EnvVar::replay:
       env_flag(var, true);
@@ -126,6 +127,12 @@ std::string fact_json(Fact fact) try {
   return "null";
 }
 
+std::string f32_products() {
+  const std::string by = fmt::format("by {}", cpu::isa_name());
+  if (!cpu::uses_amx() || !cpu::splits_f32()) return by;
+  return fmt::format("{}; from {} rows by AMX, each number as three of bf16", by, cpu::kSplitRows);
+}
+
 std::string bf16_products() {
   return cpu::uses_amx()          ? "by AMX, in our own tiles"
          : cpu::has_native_bf16() ? "by the processor, through oneDNN"
@@ -151,6 +158,7 @@ std::string machine_text() {
   table.add_row({"threads", fact_text(thread_count)});
   table.add_row({"pointwise kernels", fact_text(cpu::isa_name)});
   table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), fact_text(cpu::onednn_isa))});
+  table.add_row({"f32 products", fact_text(f32_products)});
   table.add_row({"bf16 products", fact_text(bf16_products)});
   for (const std::string& line : cuda_devices()) table.add_row({"cuda", line});
   const std::string cache = cache_dir();

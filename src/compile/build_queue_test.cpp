@@ -55,8 +55,8 @@ template <class Body>
 
 Tensor twice(const Tensor& x) { return relu(add(x, x)); }
 
-// A function is ready a moment before its job is gone. A child made in that moment has no thread to free what the
-// job still held, which a leak checker tells there.
+// A function is ready a moment before its job is gone. A child made in that moment has no thread to free what
+// the job still held, which a leak checker tells there.
 void wait_until_jobs_are_gone() {
   static std::atomic<bool> reached = false;
   BuildQueue::instance().add([] { reached = true; });

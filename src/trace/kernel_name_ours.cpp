@@ -87,6 +87,8 @@ void explain_words(std::span<const std::string_view> words, NameBuilder& out) {
     set_types(words[i + 1], out);
     i += 2;
   }
+  if (i < words.size() && words[i] == "bf16x3")
+    out.feature("each number as 3 of bf16", Certainty::stated, words[i++]);
   // Behind a product's dtype stand the steps of its epilogue.
   const auto how = words.subspan(std::min(i, words.size()));
   const bool product = out.kernel().value(NameField::op) == "GEMM";

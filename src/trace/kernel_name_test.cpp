@@ -133,6 +133,9 @@ TEST(KernelName, OurProductsTellTheirEpilogue) {
   EXPECT_EQ(kernel[NameField::epilogue].token, "gelu_tanh_mul");
   EXPECT_TRUE(kernel.features.empty());
   EXPECT_EQ(explain_kernel("panel_gemm_amx_bf16_relu").value(NameField::epilogue), "relu");
+  const KernelName parts = explain_kernel("panel_gemm_amx_f32_bf16x3_gelu_tanh");
+  EXPECT_EQ(parts.value(NameField::a), "f32");
+  EXPECT_EQ(parts.value(NameField::epilogue), "gelu_tanh");
   EXPECT_EQ(explain_kernel("gemm_reference_f64").value(NameField::op), "GEMM");
 }
 

@@ -11,8 +11,9 @@ bool has_amx();
 // configures none, and its products end in an illegal instruction.
 bool describes_amx();
 
-// Of a register; the depth in bf16.
-inline constexpr int64_t kAmxRows = 16, kAmxRowBytes = 64, kAmxDepth = 32;
+// Of a register; the depth in bf16, the columns in pairs of bf16 or in f32.
+inline constexpr int64_t kAmxRows = 16, kAmxRowBytes = 64, kAmxDepth = 32, kAmxColumns = 16;
+inline constexpr int64_t kAmxTileBytes = kAmxRows * kAmxRowBytes, kAmxTileElements = kAmxRows * kAmxDepth;
 
 // The rows of each register, as the processor reads them.
 struct alignas(64) TileShapes {

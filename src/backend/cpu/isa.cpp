@@ -52,6 +52,11 @@ bool uses_amx() {
   return amx_allowed.load(std::memory_order_relaxed) && has_amx();
 }
 
+bool splits_f32() {
+  static const bool splits = env_flag(EnvVar::split_f32, true);
+  return splits;
+}
+
 const char* isa_name() {
   apply_isa_cap();
   const int64_t targets = hwy::SupportedTargets();

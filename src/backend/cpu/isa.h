@@ -5,6 +5,7 @@
 // Between scalar and AVX2 there is nothing: every x86 machine of the last ten years has AVX2.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 
+#include <cstdint>
 #include <string_view>
 
 namespace epilogue::cpu {
@@ -13,11 +14,17 @@ namespace epilogue::cpu {
 // load and a branch. Throws Error when the variable names no instruction set.
 void apply_isa_cap();
 
-// "avx512", "avx2" or "scalar": what kernels use from now on; products of bf16 may go to AMX beyond it.
+// "avx512", "avx2" or "scalar": what kernels use from now on; products may go to AMX beyond it.
 const char* isa_name();
 
 // Whether products of bf16 go to AMX: the machine has it and no cap forbids it.
 bool uses_amx();
+
+// Whether products of f32 may go to AMX too, where there is one (EPILOGUE_SPLIT_F32), and from how many rows.
+// Fewer wait for the weight, which is half as large again in AMX's form: layers of 768/3072 and 1024/4096
+// took as long either way with 48 rows, on two cores of an Emerald Rapids.
+bool splits_f32();
+inline constexpr int64_t kSplitRows = 64;
 
 // Caps it anew at "scalar", "avx2", "avx512" or "amx"; "" lifts the cap. Not to be called while kernels run.
 // For tests and comparisons.

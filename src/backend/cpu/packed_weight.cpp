@@ -81,16 +81,17 @@ std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight, P
   const int64_t key =
       panel_shape(form).columns << 16 | static_cast<int64_t>(form) << 8 | static_cast<int64_t>(dtype);
   return packed_once(weight, key, [&] {
-    const auto bytes = static_cast<size_t>(panel_elements(form, weight.n, weight.k)) * dtype_size(dtype);
-    auto packed = std::make_shared<PackedWeight>(bytes);
-    pack_panels(form,
-                {.data = weight.tensor->data(),
-                 .n = weight.n,
-                 .k = weight.k,
-                 .n_stride = weight.n_stride,
-                 .k_stride = weight.k_stride,
-                 .element_size = static_cast<int>(dtype_size(dtype))},
-                packed->storage.get()->data);
+    const int64_t bytes = panel_elements(form, weight.n, weight.k) * panel_element_bytes(form, dtype);
+    auto packed = std::make_shared<PackedWeight>(static_cast<size_t>(bytes));
+    const PlainWeight plain{.data = weight.tensor->data(),
+                            .n = weight.n,
+                            .k = weight.k,
+                            .n_stride = weight.n_stride,
+                            .k_stride = weight.k_stride,
+                            .element_size = static_cast<int>(dtype_size(dtype))};
+    if (pack_panels(form, plain, packed->storage.get()->data)) return packed;
+    packed = std::make_shared<PackedWeight>(0);
+    packed->is_weights = false;
     return packed;
   });
 }

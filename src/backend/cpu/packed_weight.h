@@ -16,7 +16,8 @@ struct PackedWeight {
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
 
-  int32_t layout;  // onednn.h's id; -1: in panels
+  int32_t layout;          // onednn.h's id; -1: in panels
+  bool is_weights = true;  // otherwise empty: the panels' form cannot take it
   detail::StorageRef storage;
 
   const void* data() const { return storage.get()->data; }

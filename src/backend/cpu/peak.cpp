@@ -45,6 +45,7 @@ HWY_AFTER_NAMESPACE();
 #include <thread>
 
 #include "backend/cpu/amx.h"
+#include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/peak.h"
 #include "base/threads.h"
 
@@ -185,7 +186,10 @@ double copy_bandwidth_gbs() {
 
 double peak_gflops(DType dtype) {
   if (dtype == DType::f64) return peak_fma_f64_gflops();
-  return std::max(dtype == DType::bf16 && uses_amx() ? peak_amx_bf16_gflops() : 0, peak_fma_gflops());
+  double by_amx = 0;
+  if (dtype == DType::bf16 && uses_amx()) by_amx = peak_amx_bf16_gflops();
+  if (dtype == DType::f32 && splits_f32() && uses_amx()) by_amx = peak_amx_bf16_gflops() / kPartProducts;
+  return std::max(by_amx, peak_fma_gflops());
 }
 
 }  // namespace epilogue::cpu

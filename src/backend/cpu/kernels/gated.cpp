@@ -1,5 +1,7 @@
 #include "backend/cpu/kernels/gated.h"
 
+#include <atomic>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -39,8 +41,9 @@ class Gate {
 
 class GatedProblem {
  public:
-  explicit GatedProblem(const KernelCall& call);
-  int run() const;  // returns the number of threads
+  GatedProblem(PanelForm form, const KernelCall& call);
+  // The number of threads; nothing where the panels' form does not take the numbers.
+  std::optional<int> run();
   const char* arithmetic() const { return gate_.arithmetic(); }
 
  private:
@@ -60,14 +63,15 @@ class GatedProblem {
     LeftRows rows;
   };
   Rows gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const;
-  void put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) const;
+  void put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate);
   ScratchBuffers scratch(int64_t rows, int64_t columns) const;
   void multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
-                      const Scratch& scratch, const void* next) const;
-  void run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch, const Rows& y) const;
-  int run_row_blocks(int threads) const;
-  int run_columns(int threads) const;
+                      const Scratch& scratch, const void* next);
+  void run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch, const Rows& y);
+  int run_row_blocks(int threads);
+  int run_columns(int threads);
 
+  std::atomic<bool> not_finite_ = false;  // x, or what was made of it
   InputRows x_;
   OutputRows y_;
   Gate act_mul_;
@@ -77,52 +81,53 @@ class GatedProblem {
   int64_t step_;
 };
 
-PanelLayer layer_of(const KernelCall& call, size_t weights, size_t i) {
+PanelLayer layer_of(PanelForm form, const KernelCall& call, size_t weights, size_t i) {
   const Tensor& weight = call.inputs[1 + i];
   const Tensor* bias = call.inputs.size() > 1 + weights ? &call.inputs[1 + weights + i] : nullptr;
-  return {{&weight, weight.size(0), weight.size(1), weight.stride(0), weight.stride(1)}, bias};
+  return {form, {&weight, weight.size(0), weight.size(1), weight.stride(0), weight.stride(1)}, bias};
 }
 
 size_t weights_of(const KernelCall& call) { return call.op == Op::gated_mlp ? 3 : 2; }
 
-GatedProblem::GatedProblem(const KernelCall& call)
+GatedProblem::GatedProblem(PanelForm form, const KernelCall& call)
     : act_mul_(call.attrs.act),
       has_down_(call.op == Op::gated_mlp),
-      gate_(layer_of(call, weights_of(call), 0)),
-      up_(layer_of(call, weights_of(call), 1)) {
-  if (has_down_) down_ = layer_of(call, weights_of(call), 2);
+      gate_(layer_of(form, call, weights_of(call), 0)),
+      up_(layer_of(form, call, weights_of(call), 1)) {
+  if (has_down_) down_ = layer_of(form, call, weights_of(call), 2);
   const Tensor& x = call.inputs[0];
-  x_ = {x.data(), x.dtype(), x.numel() / gate_.k, gate_.k, gate_.k, x.stride(-1), gate_};
+  x_ = {x.data(), x.dtype(), x.numel() / gate_.k, gate_.k, gate_.k, x.stride(-1), gate_, &not_finite_};
   if (x.dim() == 2) x_.row_stride = x.stride(0);
   const PanelShape shape = gate_.shape();
   const bool many = x_.count > shape.tile_rows;
-  step_ = gate_.form == PanelForm::tiles && many ? shape.columns : shape.slice();
+  step_ = gate_.in_tiles() && many ? shape.columns : shape.slice();
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
 }
 
 GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows, int64_t columns) const {
-  const bool in_place = has_down_ ? gate_.row_dtype() == DType::f32 : !y_.needs_copy();
+  const bool in_place = has_down_ ? !gate_.in_tiles() : !y_.needs_copy();
   return {in_place ? RowBuffer() : RowBuffer(rows, columns), RowBuffer(rows, columns)};
 }
 
 Rows GatedProblem::gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const {
   if (!has_down_) return y_.place(hidden.row, column, scratch.gate);
-  if (gate_.form == PanelForm::tiles) return scratch.gate;
+  if (gate_.in_tiles()) return scratch.gate;
   return {static_cast<float*>(hidden.rows.at(0, column - hidden.column)), hidden.rows.stride};
 }
 
-void GatedProblem::put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) const {
-  if (!has_down_)
-    y_.store({hidden.row, hidden.row + rows}, columns, gate);
-  else if (gate_.form == PanelForm::tiles)
-    panels_to_tiles({gate.data, rows, columns.size(), gate.stride},
-                    static_cast<uint16_t*>(hidden.rows.at(0, columns.begin - hidden.column)),
-                    hidden.rows.stride);
+void GatedProblem::put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) {
+  if (!has_down_) return y_.store({hidden.row, hidden.row + rows}, columns, gate);
+  if (!gate_.in_tiles()) return;
+  auto* to = static_cast<uint16_t*>(hidden.rows.at(0, columns.begin - hidden.column));
+  if (gate_.form == PanelForm::tiles)
+    panels_to_tiles({gate.data, rows, columns.size(), gate.stride}, to, hidden.rows.stride);
+  else if (!rows_to_parts({gate.data, rows, columns.size(), gate.stride, 1}, to, hidden.rows.stride))
+    not_finite_ = true;
 }
 
 // Some columns of act(gate) * up.
 void GatedProblem::multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
-                                  const Scratch& scratch, const void* next) const {
+                                  const Scratch& scratch, const void* next) {
   for (int64_t column = columns.begin, after = 0; column < columns.end; column = after) {
     after = std::min(column + step_, columns.end);
     const Rows gate = gate_place(hidden, column, scratch), up = scratch.up;
@@ -139,7 +144,7 @@ void GatedProblem::multiply_gated(const LeftRows& x, int64_t rows, Span columns,
 
 // A slice of the hidden size after the other, each added to y as long as it is in L2.
 void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch,
-                             const Rows& y) const {
+                             const Rows& y) {
   const PanelShape shape = gate_.shape();
   const int64_t panels = (gate_.n + shape.columns - 1) / shape.columns;
   const int64_t slices = (panels + shape.slice_panels - 1) / shape.slice_panels;
@@ -153,10 +158,11 @@ void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, con
   }
 }
 
-int GatedProblem::run_row_blocks(int threads) const {
+int GatedProblem::run_row_blocks(int threads) {
   const PanelShape shape = gate_.shape();
   const int64_t row_elements = 2 * shape.slice() + x_.width + (y_.needs_copy() ? y_.width : 0);
-  const int64_t most = std::clamp<int64_t>(kBlockBytes / 4 / row_elements, 1, shape.block_rows);
+  const int64_t element_bytes = std::max<int64_t>(4, gate_.row_element_bytes());
+  const int64_t most = std::clamp<int64_t>(kBlockBytes / element_bytes / row_elements, 1, shape.block_rows);
   const RowShares shares(x_.count, most, gate_, threads);
   const int64_t all = shares.all_rows();
   const ScratchBuffers buffers = scratch(all, step_);
@@ -175,7 +181,7 @@ int GatedProblem::run_row_blocks(int threads) const {
 }
 
 // Few rows: threads share the columns of hidden, then those of y.
-int GatedProblem::run_columns(int threads) const {
+int GatedProblem::run_columns(int threads) {
   const int64_t rows = x_.count;
   const LeftBuffer x_copy = x_.buffer(rows, Reader::all_threads);
   const LeftRows x = x_.read({0, rows}, x_copy);
@@ -191,13 +197,16 @@ int GatedProblem::run_columns(int threads) const {
   return has_down_ ? multiply_by_columns(hidden, rows, down_, y_, threads) : used;
 }
 
-int GatedProblem::run() const {
+std::optional<int> GatedProblem::run() {
+  if (!gate_.is_weights() || !up_.is_weights() || !down_.is_weights()) return {};
   const int threads =
       threads_for(2 * x_.count * (2 * gate_.n * gate_.k + (has_down_ ? down_.n * down_.k : 0)));
   const int64_t kept = gate_.n + (x_.readable() ? 0 : x_.width);  // of a row, where threads share columns
-  const auto bytes = x_.count * kept * static_cast<int64_t>(dtype_size(gate_.row_dtype()));
+  const int64_t bytes = x_.count * kept * gate_.row_element_bytes();
   const bool few = x_.count < gate_.shape().few_rows * threads && bytes <= kHiddenBytes * threads;
-  return few ? run_columns(threads) : run_row_blocks(threads);
+  const int used = few ? run_columns(threads) : run_row_blocks(threads);
+  if (not_finite_) return {};
+  return used;
 }
 
 // "panel_gated_mlp_gelu_tanh_avx512_f32", "panel_gated_linear_avx2_f32_from_bf16"
@@ -235,8 +244,13 @@ const char* refuse_gated(const KernelCall& call) {
 }
 
 KernelRan run_gated(const KernelCall& call) {
-  const GatedProblem problem(call);
-  return {kernel_name(call, problem.arithmetic()), problem.run()};
+  const Tensor &x = call.inputs[0], &gate = call.inputs[1];
+  return run_in_panels(x.dtype(), x.numel() / gate.size(1), [&](PanelForm form) -> std::optional<KernelRan> {
+    GatedProblem problem(form, call);
+    if (const auto threads = problem.run())
+      return KernelRan{kernel_name(call, problem.arithmetic()), *threads};
+    return {};
+  });
 }
 
 }  // namespace epilogue::cpu

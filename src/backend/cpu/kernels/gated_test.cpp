@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -68,7 +70,7 @@ void expect_close(const Tensor& found, const Tensor& expected, const std::string
     largest = std::max(largest, std::abs(b.data<double>()[i]));
   }
   const double store = found.dtype() == DType::bf16 ? 0x1p-8 : found.dtype() == DType::f16 ? 0x1p-11 : 0;
-  const bool rounds_hidden = cpu::panel_form(found.dtype()) == cpu::PanelForm::tiles;
+  const bool rounds_hidden = cpu::panel_form(found.dtype(), 1) == cpu::PanelForm::tiles;
   const int roundings = cpu::refuse_panels(found.dtype()) ? 4 : rounds_hidden ? 2 : 1;
   EXPECT_LE(worst, (roundings * store + 4e-6) * largest) << what;
 }
@@ -123,7 +125,10 @@ void check_random_problems(int count, const std::vector<DType>& dtypes) {
   }
 }
 
-void check_bits(DType dtype, int64_t hidden) {
+using RowSpans = std::vector<std::pair<int64_t, int64_t>>;
+
+void check_bits(DType dtype, int64_t hidden,
+                const RowSpans& spans = {{0, 331}, {0, 1}, {17, 33}, {100, 300}}) {
   const int before = thread_count();
   const GatedWeights weights = make_weights(130, hidden, 90, true, dtype);
   const Tensor x = randn({331, 130}, 7, {dtype});
@@ -131,7 +136,7 @@ void check_bits(DType dtype, int64_t hidden) {
   const Tensor one = gated_mlp(x, weights, Act::gelu_tanh);
   for (const int threads : {1, 2, 3, 8}) {
     set_thread_count(threads);
-    for (const auto& [first, last] : {std::pair{0, 331}, {0, 1}, {17, 33}, {100, 300}}) {
+    for (const auto& [first, last] : spans) {
       const Tensor part = gated_mlp(x.slice(0, first, last), weights, Act::gelu_tanh);
       const Tensor expected = one.slice(0, first, last);
       EXPECT_EQ(std::memcmp(part.data(), expected.data(), part.nbytes()), 0)
@@ -150,9 +155,45 @@ TEST(GatedTiles, RandomProblemsMatchFloat64) {
   check_random_problems(kSanitized ? 8 : 100, {DType::bf16});
 }
 
+TEST(GatedParts, RandomProblemsMatchFloat64) {
+  const WithEmulatedTiles tiles;
+  check_random_problems(kSanitized ? 8 : 60, {DType::f32});
+}
+
 TEST(GatedTiles, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
   const WithEmulatedTiles tiles;
   check_bits(DType::bf16, kSanitized ? 100 : 1100);  // more than a slice
+}
+
+// Fewer rows than 64 go by vectors.
+TEST(GatedParts, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
+  const WithEmulatedTiles tiles;
+  check_bits(DType::f32, kSanitized ? 60 : 600, {{0, 331}, {17, 81}, {100, 300}});
+}
+
+// By vectors, as the processor itself would treat them.
+void expect_as_by_vectors(const Tensor& x, const GatedWeights& weights) {
+  const Tensor found = gated_mlp(x, weights, Act::silu);
+  cpu::emulate_tiles(false);
+  cpu::set_isa_cap("avx512");
+  const Tensor expected = gated_mlp(x, weights, Act::silu);
+  cpu::set_isa_cap("");
+  cpu::emulate_tiles(true);
+  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.nbytes()), 0);
+}
+
+TEST(GatedParts, NumbersThatAreNotFiniteStayWhatTheyAre) {
+  const WithEmulatedTiles tiles;
+  const float infinity = std::numeric_limits<float>::infinity();
+  GatedWeights weights = make_weights(40, 70, 33, false, DType::f32);
+  for (const float odd : {infinity, -infinity, std::nanf("")}) {
+    Tensor x = randn({70, 40}, 7);
+    x.mutable_data<float>()[45 * 40 + 3] = odd;
+    expect_as_by_vectors(x, weights);
+  }
+  expect_as_by_vectors(mul(randn({70, 40}, 7), full({1}, 1e30)), weights);  // hidden becomes infinite
+  weights.up.mutable_data<float>()[41] = infinity;
+  expect_as_by_vectors(randn({70, 40}, 7), weights);
 }
 
 TEST(GatedPanels, EveryInstructionSetMatchesFloat64) {
@@ -170,7 +211,10 @@ TEST(GatedPanels, EveryInstructionSetMatchesFloat64) {
 }
 
 TEST(GatedPanels, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
-  for (const DType dtype : {DType::f32, DType::bf16}) check_bits(dtype, 1000);
+  check_bits(DType::bf16, 1000);
+  cpu::set_isa_cap("avx512");  // by AMX f32 has others from 64 rows on
+  check_bits(DType::f32, 1000);
+  cpu::set_isa_cap("");
 }
 
 void check_memory(DType dtype, int64_t rows = 4096, int64_t dim = 16, int64_t hidden = 4096) {
@@ -198,6 +242,13 @@ TEST(GatedTiles, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
   if (kSanitized) return check_memory(DType::bf16, 100, 16, 64);
   check_memory(DType::bf16);
   check_memory(DType::bf16, 380, 16, 16384);  // just few enough rows to be kept between the products
+}
+
+TEST(GatedParts, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
+  const WithEmulatedTiles tiles;
+  if (kSanitized) return check_memory(DType::f32, 100, 16, 64);
+  check_memory(DType::f32, 1300);
+  check_memory(DType::f32, 120, 16, 16384);
 }
 
 TEST(GatedPanels, WeightsThatWereWrittenArePackedAnew) {

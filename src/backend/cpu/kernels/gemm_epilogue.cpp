@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -121,15 +122,9 @@ ProgramLoop rows_loop(const KernelCall& call, int64_t begin, int64_t end, std::b
 
 constexpr int64_t kOneDnnBlockRows = 256, kOneDnnFewRows = 32;
 
-}  // namespace
-
-const char* refuse_gemm_panel_blocks(const KernelCall& call) {
-  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
-  return refuse_gemm_panels(product_alone(call));
-}
-
-KernelRan run_gemm_panel_blocks(const KernelCall& call) {
-  const PanelGemm gemm(product_alone(call));
+std::optional<KernelRan> run_panel_blocks(const KernelCall& call, PanelForm form) {
+  const PanelGemm gemm(form, product_alone(call));
+  if (!gemm.layer.is_weights()) return {};
   const TileProgram program(*call.program, DType::f32);       // the product before it is rounded
   for (Tensor& output : call.outputs) output.mutable_data();  // raises the version
   const auto loop = [&](Span rows, const Rows& block) {
@@ -161,7 +156,20 @@ KernelRan run_gemm_panel_blocks(const KernelCall& call) {
       }
     });
   }
-  return {name_with_epilogue(gemm.name(), *call.program), used};
+  if (gemm.not_finite) return {};
+  return KernelRan{name_with_epilogue(gemm.name(), *call.program), used};
+}
+
+}  // namespace
+
+const char* refuse_gemm_panel_blocks(const KernelCall& call) {
+  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  return refuse_gemm_panels(product_alone(call));
+}
+
+KernelRan run_gemm_panel_blocks(const KernelCall& call) {
+  return run_in_panels(call.output.dtype(), call.output.size(0),
+                       [&](PanelForm form) { return run_panel_blocks(call, form); });
 }
 
 const char* refuse_gemm_post_ops(const KernelCall& call) {

@@ -8,10 +8,10 @@
 
 namespace epilogue::cpu {
 
-PanelGemm::PanelGemm(const KernelCall& call) {
+PanelGemm::PanelGemm(PanelForm form, const KernelCall& call) {
   const GemmProblem p = gemm_problem(call);
-  layer = {{p.weight, p.n, p.k, p.b_column, p.b_row}, call.op == Op::addmm ? &call.inputs[0] : nullptr};
-  x = {p.a, p.dtype, p.m, p.k, p.a_row, p.a_column, layer};
+  layer = {form, {p.weight, p.n, p.k, p.b_column, p.b_row}, call.op == Op::addmm ? &call.inputs[0] : nullptr};
+  x = {p.a, p.dtype, p.m, p.k, p.a_row, p.a_column, layer, &not_finite};
 }
 
 const char* PanelGemm::name() const {
@@ -33,15 +33,16 @@ const char* refuse_gemm_panels(const KernelCall& call) {
   return row ? nullptr : "the bias is no contiguous row";
 }
 
-KernelRan run_gemm_panels(const KernelCall& call) {
-  const PanelGemm gemm(call);
+namespace {
+
+int multiply(const PanelGemm& gemm, const KernelCall& call) {
   const InputRows& x = gemm.x;
   const OutputRows y{const_cast<void*>(call.output.data()), x.dtype, gemm.layer.n};
   const int threads = threads_for(gemm.flops());
   const PanelLayer& layer = gemm.layer;
   if (x.count < layer.shape().few_rows * threads) {
     const LeftBuffer x_copy = x.buffer(x.count, Reader::all_threads);
-    return {gemm.name(), multiply_by_columns(x.read({0, x.count}, x_copy), x.count, layer, y, threads)};
+    return multiply_by_columns(x.read({0, x.count}, x_copy), x.count, layer, y, threads);
   }
   const PanelShape shape = layer.shape();
   const int64_t slice =
@@ -49,7 +50,7 @@ KernelRan run_gemm_panels(const KernelCall& call) {
   const RowShares shares(x.count, shape.block_rows, layer, threads);
   const LeftBuffer x_copies = x.buffer(shares.all_rows(), Reader::one_thread);
   const RowBuffer y_copies = y.buffer(shares.all_rows(), slice);
-  const int used = shares.run([&](int thread, const auto& next) {
+  return shares.run([&](int thread, const auto& next) {
     const int64_t own = shares.row_of(thread);
     for (Span rows = next(); rows.size() > 0; rows = next()) {
       const LeftRows from = x.read(rows, x_copies.from_row(own));
@@ -58,7 +59,19 @@ KernelRan run_gemm_panels(const KernelCall& call) {
                       y_copies.from_row(own));
     }
   });
-  return {gemm.name(), used};
+}
+
+}  // namespace
+
+KernelRan run_gemm_panels(const KernelCall& call) {
+  return run_in_panels(call.output.dtype(), call.output.size(0),
+                       [&](PanelForm form) -> std::optional<KernelRan> {
+                         const PanelGemm gemm(form, call);
+                         if (!gemm.layer.is_weights()) return {};
+                         const int threads = multiply(gemm, call);
+                         if (gemm.not_finite) return {};
+                         return KernelRan{gemm.name(), threads};
+                       });
 }
 
 }  // namespace epilogue::cpu

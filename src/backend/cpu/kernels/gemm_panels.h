@@ -8,13 +8,16 @@ namespace epilogue::cpu {
 
 // A call that refuse_gemm_panels takes.
 struct PanelGemm {
-  explicit PanelGemm(const KernelCall& call);
+  PanelGemm(PanelForm form, const KernelCall& call);
+  PanelGemm(const PanelGemm&) = delete;
+  PanelGemm& operator=(const PanelGemm&) = delete;
 
   int64_t flops() const { return 2 * x.count * layer.n * layer.k; }
   const char* name() const;  // "panel_gemm_avx512_f32", "panel_gemm_amx_bf16"
 
   InputRows x;
   PanelLayer layer;
+  std::atomic<bool> not_finite = false;  // x has a number that `form` cannot take
 };
 
 }  // namespace epilogue::cpu

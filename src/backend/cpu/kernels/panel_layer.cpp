@@ -20,26 +20,27 @@ RowBuffer::RowBuffer(int64_t rows, int64_t columns)
 }
 
 LeftBuffer::LeftBuffer(int64_t rows, int64_t columns, const PanelWeight& weight) {
-  dtype = weight.row_dtype();
+  element_bytes = weight.row_element_bytes();
   stride = round_up(columns, weight.shape().depth_step);
-  in_tiles = weight.form == PanelForm::tiles;
+  in_tiles = weight.in_tiles();
   const int64_t whole = in_tiles ? round_up(rows, kAmxRows) : rows;
-  storage = Allocator::instance().allocate(static_cast<size_t>(whole * stride) * dtype_size(dtype));
+  storage = Allocator::instance().allocate(static_cast<size_t>(whole * stride * element_bytes));
   data = storage.get()->data;
 }
 
 bool InputRows::readable() const {
-  return dtype == weight.row_dtype() && width % weight.shape().depth_step == 0 &&
-         (column_stride == 1 || width == 1);
+  if (weight.form == PanelForm::parts) return false;
+  return dtype == (weight.form == PanelForm::tiles ? DType::bf16 : DType::f32) &&
+         width % weight.shape().depth_step == 0 && (column_stride == 1 || width == 1);
 }
 
 LeftBuffer InputRows::buffer(int64_t rows, Reader reader) const {
-  const bool packs = weight.form == PanelForm::tiles && reader == Reader::one_thread;
+  const bool packs = weight.in_tiles() && reader == Reader::one_thread;
   return packs || !readable() ? LeftBuffer(rows, width, weight) : LeftBuffer();
 }
 
 LeftRows InputRows::read(Span rows, const LeftRows& copy) const {
-  const LeftRows given{const_cast<void*>(data), dtype, row_stride};
+  const LeftRows given{const_cast<void*>(data), static_cast<int64_t>(dtype_size(dtype)), row_stride};
   void* from = given.at(rows.begin);
   if (!copy.data) return given.from_row(rows.begin);
   if (copy.in_tiles) {
@@ -47,14 +48,19 @@ LeftRows InputRows::read(Span rows, const LeftRows& copy) const {
     const int64_t tiles = (rows.size() + kAmxRows - 1) / kAmxRows;
     parallel_for(tiles, kWorthAThread / (kAmxRows * copy.stride) + 1, [&](int64_t begin, int64_t end) {
       const Span some{begin * kAmxRows, std::min(end * kAmxRows, rows.size())};
-      rows_to_tiles({static_cast<const uint16_t*>(from) + some.begin * row_stride, some.size(), width,
-                     row_stride, column_stride},
-                    static_cast<uint16_t*>(copy.at(some.begin)), copy.stride);
+      const auto plain = [&]<class Element>(const Element* first) -> PlainRows<Element> {
+        return {first + some.begin * row_stride, some.size(), width, row_stride, column_stride};
+      };
+      auto* to = static_cast<uint16_t*>(copy.at(some.begin));
+      if (weight.form == PanelForm::tiles)
+        rows_to_tiles(plain(static_cast<const uint16_t*>(from)), to, copy.stride);
+      else if (!rows_to_parts(plain(static_cast<const float*>(from)), to, copy.stride))
+        *not_finite = true;
     });
     return copy;
   }
   const Tensor as_given = from_blob(from, {rows.size(), width}, {dtype}, {}, {row_stride, column_stride});
-  Tensor read = from_blob(copy.data, {rows.size(), width}, {copy.dtype}, {}, {copy.stride, 1});
+  Tensor read = from_blob(copy.data, {rows.size(), width}, {DType::f32}, {}, {copy.stride, 1});
   const Attrs none;
   run_copy({Op::to, none, std::span(&as_given, 1), read});
   return copy;
@@ -73,9 +79,9 @@ void OutputRows::store(Span rows, Span columns, const Rows& from) const {
     narrow(at(rows.begin + r, columns.begin), from.at(r), nullptr, columns.size());
 }
 
-PanelLayer::PanelLayer(const WeightView& weight, const Tensor* bias_given) {
+PanelLayer::PanelLayer(PanelForm panel_form, const WeightView& weight, const Tensor* bias_given) {
   dtype = weight.tensor->dtype();
-  form = panel_form(dtype);
+  form = panel_form;
   kept = weight_in_panels(weight, form);
   panels = kept->data();
   n = weight.n;
@@ -90,6 +96,7 @@ PanelLayer::PanelLayer(const WeightView& weight, const Tensor* bias_given) {
 
 const char* PanelLayer::arithmetic() const {
   if (form == PanelForm::tiles) return "amx_bf16";
+  if (form == PanelForm::parts) return "amx_f32_bf16x3";
   thread_local const char *isa = nullptr, *last = nullptr;
   thread_local DType stored = DType::f32;
   if (isa != isa_name() || stored != dtype) {
@@ -103,7 +110,7 @@ const char* PanelLayer::arithmetic() const {
 
 const char* refuse_panels(DType dtype) {
   if (dtype == DType::f64) return "its kernel computes in f32 only";
-  const PanelForm form = panel_form(dtype);
+  const PanelForm form = panel_form(dtype, 1);
   if (panel_shape(form).lanes < 8) return "without AVX2 oneDNN's SSE4.1 is quicker";
   if (dtype == DType::bf16 && form == PanelForm::vectors && has_native_bf16())
     return "this CPU multiplies bf16 itself, by oneDNN";

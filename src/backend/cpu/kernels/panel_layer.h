@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "backend/cpu/kernels/panel_product.h"
-#include "backend/cpu/kernels/tile_product.h"
+#include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/packed_weight.h"
 #include "base/threads.h"
 
@@ -31,20 +32,19 @@ struct RowBuffer : Rows {
   detail::StorageRef storage;
 };
 
-// Rows as products read them, of the weight's row_dtype(): side by side, or bf16 in tiles, of which whole
-// ones are then asked for.
+// Rows as products read them: side by side, or in tiles, of which whole ones are then asked for.
 struct LeftRows {
   void* data = nullptr;
-  DType dtype = DType::f32;
+  int64_t element_bytes = 4;
   int64_t stride = 0;
   bool in_tiles = false;
 
   void* at(int64_t row, int64_t column = 0) const {
     const int64_t offset = in_tiles ? tile_offset(row, column, stride) : row * stride + column;
-    return static_cast<std::byte*>(data) + offset * static_cast<int64_t>(dtype_size(dtype));
+    return static_cast<std::byte*>(data) + offset * element_bytes;
   }
-  LeftRows from_row(int64_t row) const { return {at(row), dtype, stride, in_tiles}; }
-  LeftRows from_column(int64_t column) const { return {at(0, column), dtype, stride, in_tiles}; }
+  LeftRows from_row(int64_t row) const { return {at(row), element_bytes, stride, in_tiles}; }
+  LeftRows from_column(int64_t column) const { return {at(0, column), element_bytes, stride, in_tiles}; }
 };
 
 struct LeftBuffer : LeftRows {
@@ -63,6 +63,8 @@ struct InputRows {
   int64_t count = 0, width = 0;
   int64_t row_stride = 0, column_stride = 1;  // in elements
   PanelWeight weight;                         // that reads them
+  std::atomic<bool>* not_finite =
+      nullptr;  // set by read() where the weight's form takes them not as they are
 
   bool readable() const;  // where they are
   // For copies of so many rows, where one is needed or, of a thread's own rows, worth its while.
@@ -92,8 +94,10 @@ struct OutputRows {
 // A weight with its bias in f32, or without.
 struct PanelLayer : PanelWeight {
   PanelLayer() = default;
-  PanelLayer(const WeightView& weight, const Tensor* bias);  // a bias is contiguous and of the weight's dtype
+  // A bias is contiguous and of the weight's dtype.
+  PanelLayer(PanelForm form, const WeightView& weight, const Tensor* bias);
 
+  bool is_weights() const { return !kept || kept->is_weights; }
   const char* arithmetic() const;  // for kernels' names: "avx512_f32", "avx512_f32_from_bf16", "amx_bf16"
 
   std::shared_ptr<const PackedWeight> kept;
@@ -103,6 +107,16 @@ struct PanelLayer : PanelWeight {
 
 // Null when products over such weights run here, otherwise the reason.
 const char* refuse_panels(DType dtype);
+
+// What attempt(form) gives in the form that such rows deserve. An attempt in parts gives nothing where it met
+// a number that is not finite, and another one follows: results may lie over none of its inputs.
+template <class Attempt>
+KernelRan run_in_panels(DType dtype, int64_t rows, const Attempt& attempt) {
+  const PanelForm form = panel_form(dtype, rows);
+  if (form == PanelForm::parts)
+    if (const std::optional<KernelRan> ran = attempt(form)) return *ran;
+  return *attempt(form == PanelForm::parts ? PanelForm::vectors : form);
+}
 
 // Columns of rows times the weight plus its bias, for some of the depth: the part that begins it starts from
 // the bias, the others add to what earlier parts have left. `next` is PanelProduct's.
@@ -127,7 +141,7 @@ class ThreadRows {
 
  protected:
   ThreadRows(int threads, int64_t longest, const PanelWeight& weight)
-      : threads_(threads), longest_(longest), in_tiles_(weight.form == PanelForm::tiles) {}
+      : threads_(threads), longest_(longest), in_tiles_(weight.in_tiles()) {}
 
   const int threads_;
   const int64_t longest_;

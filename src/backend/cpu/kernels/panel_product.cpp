@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/panel_product.cpp"
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/panel_product.h"
+#include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/kernels/tile_product.h"
 #include "backend/cpu/kernels/vector_math-inl.h"
 #include "base/threads.h"
@@ -278,12 +280,15 @@ void pack_columns(const PlainWeight& from, int64_t first, int64_t last, int64_t 
 
 }  // namespace
 
-PanelForm panel_form(DType weight) {
-  return weight == DType::bf16 && uses_tiles() ? PanelForm::tiles : PanelForm::vectors;
+PanelForm panel_form(DType weight, int64_t rows) {
+  if (weight == DType::bf16 && uses_tiles()) return PanelForm::tiles;
+  const bool in_parts = weight == DType::f32 && rows >= kSplitRows && splits_f32() && uses_tiles();
+  return in_parts ? PanelForm::parts : PanelForm::vectors;
 }
 
 PanelShape panel_shape(PanelForm form) {
   if (form == PanelForm::tiles) return tile_panel_shape();
+  if (form == PanelForm::parts) return part_panel_shape();
   apply_isa_cap();
   return HWY_DYNAMIC_DISPATCH(find_shape)();
 }
@@ -292,7 +297,7 @@ const void* PanelWeight::at(int64_t column, int64_t depth) const {
   const PanelShape shape = panel_shape(form);
   const int64_t pitch = round_up(std::min(shape.columns, n - column), shape.lanes);
   return static_cast<const std::byte*>(panels) +
-         (column * round_up(k, shape.depth_step) + depth * pitch) * static_cast<int64_t>(dtype_size(dtype));
+         (column * round_up(k, shape.depth_step) + depth * pitch) * panel_element_bytes(form, dtype);
 }
 
 int64_t panel_elements(PanelForm form, int64_t n, int64_t k) {
@@ -300,26 +305,36 @@ int64_t panel_elements(PanelForm form, int64_t n, int64_t k) {
   return round_up(n, shape.lanes) * round_up(k, shape.depth_step);
 }
 
-void pack_panels(PanelForm form, const PlainWeight& from, void* to) {
+int64_t panel_element_bytes(PanelForm form, DType weight) {
+  return form == PanelForm::parts ? kParts * static_cast<int64_t>(sizeof(uint16_t))
+                                  : static_cast<int64_t>(dtype_size(weight));
+}
+
+bool pack_panels(PanelForm form, const PlainWeight& from, void* to) {
   const PanelShape shape = panel_shape(form);
   const int64_t panels = (from.n + shape.columns - 1) / shape.columns;
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / (from.k * shape.columns + 1));
+  std::atomic<bool> right = true;
   parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t first = panel * shape.columns, last = std::min(first + shape.columns, from.n);
       const int64_t pitch = round_up(last - first, shape.lanes);
+      const int64_t before = first * round_up(from.k, shape.depth_step);  // elements
       if (form == PanelForm::tiles)
-        pack_tile_panel(from, first, static_cast<uint16_t*>(to) + first * round_up(from.k, shape.depth_step));
-      else if (from.element_size == 4)
+        pack_tile_panel(from, first, static_cast<uint16_t*>(to) + before);
+      else if (form == PanelForm::parts) {
+        if (!pack_part_panel(from, first, static_cast<uint16_t*>(to) + kParts * before)) right = false;
+      } else if (from.element_size == 4)
         pack_columns(from, first, last, pitch, static_cast<uint32_t*>(to) + first * from.k);
       else
         pack_columns(from, first, last, pitch, static_cast<uint16_t*>(to) + first * from.k);
     }
   });
+  return right;
 }
 
 void multiply_panels(const PanelProduct& product) {
-  if (product.weight.form == PanelForm::tiles) return multiply_tile_panels(product);
+  if (product.weight.in_tiles()) return multiply_tile_panels(product);
   apply_isa_cap();
   HWY_DYNAMIC_DISPATCH(multiply)(product);
 }

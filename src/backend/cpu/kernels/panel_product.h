@@ -1,5 +1,6 @@
 // Matrix products of rows with a weight in panels, computed tile by tile in registers: f32 rows in vectors,
-// bf16 rows by AMX where there is one (tile_product.h).
+// bf16 rows by AMX where there is one, and f32 rows too, in three parts each, where they are many
+// (tile_product.h).
 //
 // A panel holds some neighbouring columns of a [k, n] weight, the depth k outermost, so that a tile reads it
 // from one end to the other. Each element of a product is one chain of multiply-adds in the order of k,
@@ -16,9 +17,10 @@ namespace epilogue::cpu {
 
 inline int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// What reads the panels.
-enum class PanelForm : uint8_t { vectors, tiles };
-PanelForm panel_form(DType weight);  // what the instruction set in use has for such a weight
+// What reads the panels: vectors, or AMX, bf16 in tiles and f32 in the parts of tile_pack.h.
+enum class PanelForm : uint8_t { vectors, tiles, parts };
+// What the instruction set in use has for such a weight and so many rows.
+PanelForm panel_form(DType weight, int64_t rows);
 
 // What it computes with.
 struct PanelShape {
@@ -37,6 +39,7 @@ PanelShape panel_shape(PanelForm form);
 
 // Elements of a [k, n] weight in panels, with what they are padded with.
 int64_t panel_elements(PanelForm form, int64_t n, int64_t k);
+int64_t panel_element_bytes(PanelForm form, DType weight);
 
 // Rewrites a weight (strides in elements, of `element_size` 2 or 4 bytes) into panels, on as many threads as
 // it deserves.
@@ -45,7 +48,8 @@ struct PlainWeight {
   int64_t n, k, n_stride, k_stride;
   int element_size;
 };
-void pack_panels(PanelForm form, const PlainWeight& from, void* to);
+// Gives whether the panels are the weight's: those of parts are not where a number is infinite or none.
+bool pack_panels(PanelForm form, const PlainWeight& from, void* to);
 
 // A weight in panels of `dtype`: f32, bf16 or f16.
 struct PanelWeight {
@@ -55,8 +59,11 @@ struct PanelWeight {
   int64_t n = 0, k = 0;
 
   PanelShape shape() const { return panel_shape(form); }
-  // Of the rows that it multiplies.
-  DType row_dtype() const { return form == PanelForm::tiles ? DType::bf16 : DType::f32; }
+  bool in_tiles() const { return form != PanelForm::vectors; }
+  // Of an element of the rows that it multiplies: f32 by vectors, bf16 by tiles, three of them by parts.
+  int64_t row_element_bytes() const {
+    return form == PanelForm::tiles ? 2 : form == PanelForm::parts ? 6 : 4;
+  }
   const void* at(int64_t column, int64_t depth) const;  // of the panel that begins with this column
 };
 
@@ -68,9 +75,9 @@ struct Span {
 
 // c (+)= rows times a part of a weight: some of its depth, some of its columns.
 struct PanelProduct {
-  const void* rows = nullptr;  // of weight.row_dtype(); the first one, where the depth begins
+  const void* rows = nullptr;  // as the weight's form reads them; the first one, where the depth begins
   int64_t row_stride = 0, row_count = 0;
-  bool rows_in_tiles = false;  // of tile_product.h, not side by side
+  bool rows_in_tiles = false;  // of tile_pack.h, not side by side
   PanelWeight weight;
   Span depth;          // begins a step, and the rows have whole ones
   Span columns;        // begins a panel; ends one, or the weight

@@ -1,15 +1,19 @@
-// Products of bf16 by tiles, with AMX's instructions emulated: layouts, and linear layers against float64.
+// Products by tiles, with AMX's instructions emulated: layouts, and linear layers against float64.
 #include "backend/cpu/kernels/tile_product.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cpu/kernels/tile_pack.h"
 #include "base/half.h"
 #include "base/threads.h"
 #include "epilogue/compile.h"
@@ -67,8 +71,48 @@ TEST_F(TileProduct, WideRowsBecomeTilesWithZerosAfterThem) {
   }
 }
 
+// Numbers of every size, and their neighbours.
+std::vector<float> numbers(size_t count) {
+  std::vector<float> all(count);
+  std::mt19937 random(1);
+  for (float& x : all) do
+      x = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    while (!std::isfinite(x) || std::abs(x) < 1e-30f);  // AMX knows no denormals, which parts would be
+  all[0] = std::numeric_limits<float>::max(), all[1] = -all[0], all[2] = 0;
+  return all;
+}
+
+TEST_F(TileProduct, ANumberIsTheSumOfItsParts) {
+  const int64_t rows = 19, columns = 37, stride = 64;
+  for (const int64_t column_stride : {1, 2}) {
+    const std::vector<float> plain = numbers(static_cast<size_t>(2 * rows * columns));
+    std::vector<uint16_t> tiles(static_cast<size_t>(cpu::kParts * 32 * stride), 0xffff);
+    EXPECT_TRUE(cpu::rows_to_parts({plain.data(), rows, columns, columns * column_stride, column_stride},
+                                   tiles.data(), stride));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < stride; ++c) {
+        const uint16_t* first = tiles.data() +
+                                cpu::kParts * cpu::tile_offset(r / 16 * 16, c / 32 * 32, stride) +
+                                r % 16 * 32 + c % 32;
+        const float sum = f32_from_bf16(first[0]) + (f32_from_bf16(first[512]) + f32_from_bf16(first[1024]));
+        EXPECT_EQ(sum, c < columns ? plain[static_cast<size_t>((r * columns + c) * column_stride)] : 0)
+            << r << ", " << c;
+      }
+  }
+}
+
+TEST_F(TileProduct, PartsOfWhatIsNotFiniteAreReported) {
+  std::vector<uint16_t> tiles(static_cast<size_t>(cpu::kParts * 16 * 32));
+  for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::nanf(""), std::bit_cast<float>(0x7f800001U)}) {
+    std::vector<float> row = numbers(20);
+    row[17] = odd;
+    EXPECT_FALSE(cpu::rows_to_parts({row.data(), 1, 20, 20, 1}, tiles.data(), 32));
+  }
+}
+
 // Relative to the largest element.
-void expect_bf16_close(const Tensor& found, const Tensor& expected, const std::string& what) {
+void expect_linear_close(const Tensor& found, const Tensor& expected, const std::string& what) {
   const Tensor a = found.to(DType::f64).contiguous(), b = expected.contiguous();
   ASSERT_EQ(a.sizes(), b.sizes()) << what;
   double worst = 0, largest = 1e-3;
@@ -76,7 +120,8 @@ void expect_bf16_close(const Tensor& found, const Tensor& expected, const std::s
     worst = std::max(worst, std::abs(a.data<double>()[i] - b.data<double>()[i]));
     largest = std::max(largest, std::abs(b.data<double>()[i]));
   }
-  EXPECT_LE(worst, (0x1p-8 + 4e-6) * largest) << what;
+  const double store = found.dtype() == DType::bf16 ? 0x1p-8 : 0;
+  EXPECT_LE(worst, (store + 4e-6) * largest) << what;
 }
 
 struct ProductSizes {
@@ -106,9 +151,41 @@ TEST_F(TileProduct, LinearsMatchFloat64) {
         const std::string what = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) +
                                  " layout " + std::to_string(layout) + ", " + std::to_string(threads) +
                                  " threads";
-        EXPECT_THAT(kernels_of([&] { expect_bf16_close(linear(x, w, b), wide, what); }),
+        EXPECT_THAT(kernels_of([&] { expect_linear_close(linear(x, w, b), wide, what); }),
                     Contains("panel_gemm_amx_bf16"));
       }
+}
+
+TEST_F(TileProduct, LinearsOfF32MatchFloat64ByTheirParts) {
+  for (const int threads : {1, 3})
+    for (const ProductSizes& sizes : {ProductSizes{64, 1, 1}, {65, 33, 70}, {97, 1100, 40}, {900, 40, 64}}) {
+      if (kSanitized && is_large(sizes)) continue;
+      const auto [m, k, n] = sizes;
+      set_thread_count(threads);
+      const Tensor x = m % 2 ? randn({k, m}, 1).t() : randn({m, k}, 1);
+      const Tensor w = randn({n, k}, 2).set_parameter(), b = randn({n}, 3);
+      const Tensor wide = linear(x.to(DType::f64), w.to(DType::f64), b.to(DType::f64));
+      EXPECT_THAT(kernels_of([&] { expect_linear_close(linear(x, w, b), wide, std::to_string(m)); }),
+                  Contains("panel_gemm_amx_f32_bf16x3"));
+    }
+}
+
+TEST_F(TileProduct, ActivationsGoIntoTheEpilogueOfF32) {
+  const Tensor w = randn({40, 50}, 2).set_parameter();
+  const CompiledFunction f = compile([w](const Tensor& t) { return gelu(linear(t, w)); });
+  f(randn({70, 50}, 1));
+  f.wait_ready();
+  for (const int64_t m : {70, 300}) {
+    Tensor x = randn({m, 50}, 1);
+    const Tensor wide = gelu(linear(x.to(DType::f64), w.to(DType::f64)));
+    EXPECT_THAT(kernels_of([&] { expect_linear_close(f(x), wide, std::to_string(m)); }),
+                Contains("panel_gemm_amx_f32_bf16x3_gelu"));
+    x.mutable_data<float>()[7] = std::numeric_limits<float>::infinity();
+    const Tensor odd = f(x), plain = gelu(linear(x.to(DType::f64), w.to(DType::f64)));
+    for (int64_t i = 0; i < 40; ++i)
+      EXPECT_TRUE(odd.data<float>()[i] == plain.data<double>()[i] || std::isnan(plain.data<double>()[i]))
+          << i;
+  }
 }
 
 TEST_F(TileProduct, ActivationsGoIntoTheEpilogue) {
@@ -123,7 +200,7 @@ TEST_F(TileProduct, ActivationsGoIntoTheEpilogue) {
       f(x);
       f.wait_ready();
       const Tensor wide = gelu(linear(x.to(DType::f64), w.to(DType::f64)));
-      EXPECT_THAT(kernels_of([&] { expect_bf16_close(f(x), wide, std::to_string(m)); }),
+      EXPECT_THAT(kernels_of([&] { expect_linear_close(f(x), wide, std::to_string(m)); }),
                   Contains(StartsWith("panel_gemm_amx_bf16_gelu")));
     }
 }
