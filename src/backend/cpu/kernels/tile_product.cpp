@@ -249,11 +249,10 @@ PanelShape tile_panel_shape() {
 }
 
 PanelShape part_panel_shape() {
-  // On two cores of an Emerald Rapids that others disturb, the MLP of 768/3072 took 205 to 214 ms for 8192
-  // rows in blocks of 192 and of 256, 225 to 242 in blocks of 128 and 320; of 1024/4096 396, 422, 402 at
-  // best.
+  // On two cores of an Emerald Rapids, 8192 rows of the MLP of 768/3072 took 232 to 242 ms in blocks of 128,
+  // 225 to 241 of 192, 213 to 229 of 256, 233 of 288; of 1024/4096 466, 457, 460 and more.
   PanelShape shape = tile_panel_shape();
-  shape.block_rows = 192;
+  shape.block_rows = 256;
   shape.slice_panels = 16;
   return shape;
 }
