@@ -6,7 +6,7 @@
 // from one end to the other. Each element of a product is one chain of multiply-adds in the order of k,
 // started from what stood in c or from 0; by AMX two chains in each 32 of the depth, of even and of odd k,
 // whose sum is added to c, and denormals count as 0. So its bits depend neither on how rows, columns and
-// depth are cut nor on threads.
+// depth are cut nor on threads; f32's are others in parts than in vectors.
 #pragma once
 
 #include <cstdint>
