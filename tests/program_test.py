@@ -447,7 +447,7 @@ class Program(unittest.TestCase):
         for name, value, wrong in (
                 ("THREADS", "many", "expected a whole number, got 'many'"), ("THREADS", "0", "expected 1 to 1024, got 0"),
                 ("ISA", "avx1024", "expected scalar, avx2, avx512 or amx, got 'avx1024'"), ("PACK_WEIGHTS", "2", "expected 0 or 1, got '2'"),
-                ("TF32", "maybe", "expected 0 or 1, got 'maybe'"), ("REPLAY", "maybe", "expected 0 or 1, got 'maybe'"),
+                ("TF32", "maybe", "expected 0 or 1, got 'maybe'"), ("SPLIT_F32", "yes", "expected 0 or 1, got 'yes'"), ("REPLAY", "maybe", "expected 0 or 1, got 'maybe'"),
                 ("CACHE_MB", "5GB", "expected a whole number, got '5GB'"), ("DISABLE_PASSES", "fusion", "compile: 'fusion' is no pass: expected dead_code, "),
                 ("VERBOSE", "dispach,all,gards", "there is no topic 'dispach', 'gards': expected all, or some of dispatch, "),
                 ("KERNELS_POLICY", f"{self.path}/none", f"{self.path}/none")):

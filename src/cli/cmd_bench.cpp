@@ -59,7 +59,7 @@ void see_kernels(const Workload& workload, Row& row) {
 
 double ceiling_gflops(const Problem& problem) {
   return problem.device.type == DeviceType::cuda ? device_gflops(problem.device, problem.dtype)
-                                                 : cpu::peak_gflops(problem.dtype);
+                                                 : cpu::peak_gflops(problem.dtype, problem.rows());
 }
 
 double ceiling_gbs(const Problem& problem) {
@@ -140,9 +140,10 @@ std::string ceilings_json(const Problem& problem) {
   if (problem.device.type == DeviceType::cuda)
     return fmt::format(R"({{"gflops":{:.1f},"copy_gbs":{:.1f}}})", ceiling_gflops(problem),
                        ceiling_gbs(problem));
-  return fmt::format(R"({{"gflops":{:.1f},"amx_bf16_gflops":{:.1f},"copy_gbs":{:.1f}}})",
-                     problem.dtype == DType::f64 ? cpu::peak_fma_f64_gflops() : cpu::peak_fma_gflops(),
-                     cpu::peak_amx_bf16_gflops(), ceiling_gbs(problem));
+  return fmt::format(
+      R"({{"gflops":{:.1f},"amx_bf16_gflops":{:.1f},"products_gflops":{:.1f},"copy_gbs":{:.1f}}})",
+      problem.dtype == DType::f64 ? cpu::peak_fma_f64_gflops() : cpu::peak_fma_gflops(),
+      cpu::peak_amx_bf16_gflops(), ceiling_gflops(problem), ceiling_gbs(problem));
 }
 
 std::string to_json(const std::vector<Row>& rows) {

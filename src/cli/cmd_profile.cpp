@@ -182,7 +182,7 @@ std::string describe(const Problem& problem, const ModeResult& r, const Options&
   const bool on_cpu = problem.device.type == DeviceType::cpu;
   TableOptions table{.sort_by = options.sort,
                      .rows = options.rows,
-                     .peak_gflops = on_cpu ? cpu::peak_gflops(problem.dtype) : 0};
+                     .peak_gflops = on_cpu ? cpu::peak_gflops(problem.dtype, problem.rows()) : 0};
   std::string text =
       fmt::format("\n{}: {} per step\n", nn::mode_name(r.mode), trace::counted(r.kernels_per_step, "kernel"));
   for (const std::string& kernel : r.kernels) text += fmt::format("  {}\n", kernel);
@@ -237,7 +237,8 @@ void print_tables(const Problem& problem, const std::vector<ModeResult>& results
   std::string text = problem.to_string() + "\n";
   for (const ModeResult& result : results) text += describe(problem, result, options);
   if (problem.device.type == DeviceType::cpu)
-    text += fmt::format("Peak measured in this run: {:.0f} GFLOP/s.\n", cpu::peak_gflops(problem.dtype));
+    text += fmt::format("Peak measured in this run: {:.0f} GFLOP/s.\n",
+                        cpu::peak_gflops(problem.dtype, problem.rows()));
   fmt::print("{}\n{}", text, compare(problem, results));
   if (!options.report.empty()) fmt::print("page: {}\n", options.report);
 }

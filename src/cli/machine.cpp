@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
+#include "backend/cpu/packed_weight.h"
 #include "base/cache_dir.h"
 #include "base/check.h"
 #include "base/env.h"
@@ -129,7 +130,7 @@ std::string fact_json(Fact fact) try {
 
 std::string f32_products() {
   const std::string by = fmt::format("by {}", cpu::isa_name());
-  if (!cpu::uses_amx() || !cpu::splits_f32()) return by;
+  if (!cpu::uses_amx() || !cpu::splits_f32() || !cpu::packs_weights()) return by;
   return fmt::format("{}; from {} rows by AMX, each number as three of bf16", by, cpu::kSplitRows);
 }
 

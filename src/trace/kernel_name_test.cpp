@@ -136,6 +136,7 @@ TEST(KernelName, OurProductsTellTheirEpilogue) {
   const KernelName parts = explain_kernel("panel_gemm_amx_f32_bf16x3_gelu_tanh");
   EXPECT_EQ(parts.value(NameField::a), "f32");
   EXPECT_EQ(parts.value(NameField::epilogue), "gelu_tanh");
+  EXPECT_EQ(parts.features.at(0).value, "each number as 3 of bf16");
   EXPECT_EQ(explain_kernel("gemm_reference_f64").value(NameField::op), "GEMM");
 }
 

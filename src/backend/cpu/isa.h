@@ -17,7 +17,7 @@ void apply_isa_cap();
 // "avx512", "avx2" or "scalar": what kernels use from now on; products may go to AMX beyond it.
 const char* isa_name();
 
-// Whether products of bf16 go to AMX: the machine has it and no cap forbids it.
+// Whether products go to AMX: the machine has it and no cap forbids it.
 bool uses_amx();
 
 // Whether products of f32 may go to AMX too, where there is one (EPILOGUE_SPLIT_F32), and from how many rows.

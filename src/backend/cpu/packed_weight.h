@@ -33,8 +33,7 @@ struct WeightView {
   int64_t n = 0, k = 0, n_stride = 0, k_stride = 0;
 };
 
-// The weight in the panels of kernels/panel_product.h, in its own dtype (f32, bf16 or f16); made and kept as
-// above.
+// The weight in the panels of kernels/panel_product.h; made and kept as above.
 std::shared_ptr<const PackedWeight> weight_in_panels(const WeightView& weight, PanelForm form);
 
 // Whether weights may be kept packed at all (EPILOGUE_PACK_WEIGHTS).

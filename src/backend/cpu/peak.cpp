@@ -46,6 +46,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/kernels/tile_pack.h"
+#include "backend/cpu/packed_weight.h"
 #include "backend/cpu/peak.h"
 #include "base/threads.h"
 
@@ -184,11 +185,14 @@ double copy_bandwidth_gbs() {
   return gbs;
 }
 
-double peak_gflops(DType dtype) {
+double peak_gflops(DType dtype, int64_t rows) {
   if (dtype == DType::f64) return peak_fma_f64_gflops();
   double by_amx = 0;
-  if (dtype == DType::bf16 && uses_amx()) by_amx = peak_amx_bf16_gflops();
-  if (dtype == DType::f32 && splits_f32() && uses_amx()) by_amx = peak_amx_bf16_gflops() / kPartProducts;
+  if (packs_weights() && uses_amx()) {
+    const PanelForm form = panel_form(dtype, rows);
+    if (form == PanelForm::tiles) by_amx = peak_amx_bf16_gflops();
+    if (form == PanelForm::parts) by_amx = peak_amx_bf16_gflops() / kPartProducts;
+  }
   return std::max(by_amx, peak_fma_gflops());
 }
 

@@ -12,7 +12,7 @@ double peak_fma_f64_gflops();   // the same in f64
 double peak_amx_bf16_gflops();  // bf16 tile products; 0 where the processor or the system offers no AMX
 double copy_bandwidth_gbs();    // 1e9 bytes read plus written a second, buffers far larger than a usual L3
 
-// The highest rate at which products of `dtype` can be computed here.
-double peak_gflops(DType dtype);
+// The highest rate at which products of so many rows of `dtype` with a parameter can be computed here.
+double peak_gflops(DType dtype, int64_t rows);
 
 }  // namespace epilogue::cpu

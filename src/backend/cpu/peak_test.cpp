@@ -28,8 +28,8 @@ TEST(Peak, CeilingsArePlausibleAndMeasuredOnce) {
   EXPECT_GT(copy, 0.05);
   EXPECT_LT(copy / thread_count(), 500);
   // Half as many lanes. The two are measured one after the other: a neighbour may come between.
-  EXPECT_LT(peak_gflops(DType::f64), 0.8 * fma);
-  EXPECT_GT(peak_gflops(DType::f64), 0.05);
+  EXPECT_LT(peak_gflops(DType::f64, 64), 0.8 * fma);
+  EXPECT_GT(peak_gflops(DType::f64, 64), 0.05);
   EXPECT_EQ(peak_fma_gflops(), fma);
   EXPECT_EQ(copy_bandwidth_gbs(), copy);
 }

@@ -181,14 +181,19 @@ void expect_as_by_vectors(const Tensor& x, const GatedWeights& weights) {
   cpu::emulate_tiles(true);
   EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.nbytes()), 0);
 }
+bool goes_by_parts(const Tensor& x, const GatedWeights& weights) {
+  return kernels_of([&] { gated_mlp(x, weights, Act::silu); }).front().ends_with("_amx_f32_bf16x3");
+}
 
 TEST(GatedParts, NumbersThatAreNotFiniteStayWhatTheyAre) {
   const WithEmulatedTiles tiles;
   const float infinity = std::numeric_limits<float>::infinity();
   GatedWeights weights = make_weights(40, 70, 33, false, DType::f32);
+  EXPECT_TRUE(goes_by_parts(randn({70, 40}, 7), weights));
   for (const float odd : {infinity, -infinity, std::nanf("")}) {
     Tensor x = randn({70, 40}, 7);
     x.mutable_data<float>()[45 * 40 + 3] = odd;
+    EXPECT_FALSE(goes_by_parts(x, weights));
     expect_as_by_vectors(x, weights);
   }
   expect_as_by_vectors(mul(randn({70, 40}, 7), full({1}, 1e30)), weights);  // hidden becomes infinite
@@ -217,13 +222,15 @@ TEST(GatedPanels, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
   cpu::set_isa_cap("");
 }
 
-void check_memory(DType dtype, int64_t rows = 4096, int64_t dim = 16, int64_t hidden = 4096) {
+void check_memory(DType dtype, int64_t rows = 4096, int64_t dim = 16, int64_t hidden = 4096,
+                  const std::string& arithmetic = "") {
   const int threads = thread_count();
   set_thread_count(2);  // more would be allowed more than hidden takes: 32 MB in f16
   nn::GatedMlp mlp(dim, hidden, {.mode = nn::Mode::fused, .tensor = {dtype}});
   const Tensor x = randn({rows, dim}, 1, {dtype});
   mlp.forward(x);  // packs the weights
-  EXPECT_THAT(kernels_of([&] { mlp.forward(x); }), ElementsAre(StartsWith("panel_gated_mlp_gelu_tanh_")));
+  EXPECT_THAT(kernels_of([&] { mlp.forward(x); }),
+              ElementsAre(StartsWith("panel_gated_mlp_gelu_tanh_" + arithmetic)));
   const int64_t before = memory_stats().allocated;
   reset_peak_memory();
   const Tensor y = mlp.forward(x);
@@ -246,9 +253,12 @@ TEST(GatedTiles, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
 
 TEST(GatedParts, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
   const WithEmulatedTiles tiles;
-  if (kSanitized) return check_memory(DType::f32, 100, 16, 64);
-  check_memory(DType::f32, 1300);
-  check_memory(DType::f32, 120, 16, 16384);
+  const std::string by = "amx_f32_bf16x3";
+  if (kSanitized) return check_memory(DType::f32, 100, 16, 64, by);
+  check_memory(DType::f32, 1300, 16, 4096, by);
+  check_memory(DType::f32, 120, 16, 16384, by);
+  check_memory(DType::f32, 65, 16, 32000, by);
+  check_memory(DType::f32, 300, 16384, 64, by);  // x takes most of it
 }
 
 TEST(GatedPanels, WeightsThatWereWrittenArePackedAnew) {

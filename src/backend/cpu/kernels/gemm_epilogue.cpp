@@ -21,6 +21,9 @@ namespace epilogue::cpu {
 namespace {
 
 size_t own_inputs(Op op) { return op == Op::addmm ? 3 : 2; }
+// The product's factors; what the program makes of it may have another dtype.
+const Tensor& rows_of(const KernelCall& call) { return call.inputs[own_inputs(call.op) - 2]; }
+const Tensor& weight_of(const KernelCall& call) { return call.inputs[own_inputs(call.op) - 1]; }
 
 // A matrix of the output's size that a post-op reads: contiguous, or one row for all.
 const char* add_operand(const KernelCall& call, PostOp::Kind kind, int16_t value,
@@ -143,7 +146,7 @@ std::optional<KernelRan> run_panel_blocks(const KernelCall& call, PanelForm form
     threads == 1 ? program.run_here(loop({0, gemm.x.count}, block))
                  : static_cast<void>(program.run(loop({0, gemm.x.count}, block)));
   } else {
-    const RowShares shares(gemm.x.count, gemm.layer.shape().block_rows, gemm.layer, threads);
+    const RowShares shares(gemm.x.count, rows_of_block(gemm.layer), gemm.layer, threads);
     const LeftBuffer x_copies = gemm.x.buffer(shares.all_rows(), Reader::one_thread);
     const RowBuffer blocks(shares.all_rows(), gemm.layer.n);
     used = shares.run([&](int thread, const auto& next) {
@@ -163,18 +166,18 @@ std::optional<KernelRan> run_panel_blocks(const KernelCall& call, PanelForm form
 }  // namespace
 
 const char* refuse_gemm_panel_blocks(const KernelCall& call) {
-  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  if (weight_of(call).size(0) == 0) return "there is nothing to multiply";
   return refuse_gemm_panels(product_alone(call));
 }
 
 KernelRan run_gemm_panel_blocks(const KernelCall& call) {
-  return run_in_panels(call.output.dtype(), call.output.size(0),
+  return run_in_panels(weight_of(call).dtype(), rows_of(call).size(0),
                        [&](PanelForm form) { return run_panel_blocks(call, form); });
 }
 
 const char* refuse_gemm_post_ops(const KernelCall& call) {
-  if (call.output.dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
-  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  if (weight_of(call).dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
+  if (weight_of(call).size(0) == 0) return "there is nothing to multiply";
   std::vector<ProductPostOp> post;
   return post_ops_of(call, post);
 }
@@ -192,8 +195,8 @@ KernelRan run_gemm_post_ops(const KernelCall& call) {
 }
 
 const char* refuse_gemm_row_blocks(const KernelCall& call) {
-  if (call.output.dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
-  if (call.inputs[own_inputs(call.op) - 1].size(0) == 0) return "there is nothing to multiply";
+  if (weight_of(call).dtype() == DType::f64) return "oneDNN multiplies no f64 on the CPU";
+  if (weight_of(call).size(0) == 0) return "there is nothing to multiply";
   return nullptr;
 }
 

@@ -24,7 +24,7 @@ const char* PanelGemm::name() const {
 }
 
 const char* refuse_gemm_panels(const KernelCall& call) {
-  if (const char* reason = refuse_panels(call.output.dtype())) return reason;
+  if (const char* reason = refuse_panels(call.inputs.back().dtype())) return reason;
   if (call.op == Op::bmm || !call.inputs.back().is_parameter())
     return "the second factor is no parameter, so its panels cannot be kept";
   if (call.op == Op::mm) return nullptr;
@@ -47,7 +47,7 @@ int multiply(const PanelGemm& gemm, const KernelCall& call) {
   const PanelShape shape = layer.shape();
   const int64_t slice =
       y.needs_copy() ? std::min(shape.slice(), layer.n) : layer.n;  // rounded while in cache
-  const RowShares shares(x.count, shape.block_rows, layer, threads);
+  const RowShares shares(x.count, rows_of_block(layer), layer, threads);
   const LeftBuffer x_copies = x.buffer(shares.all_rows(), Reader::one_thread);
   const RowBuffer y_copies = y.buffer(shares.all_rows(), slice);
   return shares.run([&](int thread, const auto& next) {
@@ -64,7 +64,7 @@ int multiply(const PanelGemm& gemm, const KernelCall& call) {
 }  // namespace
 
 KernelRan run_gemm_panels(const KernelCall& call) {
-  return run_in_panels(call.output.dtype(), call.output.size(0),
+  return run_in_panels(call.inputs.back().dtype(), call.output.size(0),
                        [&](PanelForm form) -> std::optional<KernelRan> {
                          const PanelGemm gemm(form, call);
                          if (!gemm.layer.is_weights()) return {};

@@ -17,7 +17,7 @@ struct PanelGemm {
 
   InputRows x;
   PanelLayer layer;
-  std::atomic<bool> not_finite = false;  // x has a number that `form` cannot take
+  mutable std::atomic<bool> not_finite = false;  // x has a number that `form` cannot take; `x` sets it
 };
 
 }  // namespace epilogue::cpu

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/copy.h"
+#include "base/check.h"
 #include "base/intern.h"
 #include "tensor/storage.h"
 
@@ -82,6 +83,8 @@ void OutputRows::store(Span rows, Span columns, const Rows& from) const {
 PanelLayer::PanelLayer(PanelForm panel_form, const WeightView& weight, const Tensor* bias_given) {
   dtype = weight.tensor->dtype();
   form = panel_form;
+  EP_CHECK(form == PanelForm::vectors || dtype == (form == PanelForm::tiles ? DType::bf16 : DType::f32),
+           "a weight of {} has no such panels", dtype_name(dtype));
   kept = weight_in_panels(weight, form);
   panels = kept->data();
   n = weight.n;
@@ -205,6 +208,13 @@ int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer
     const Rows copy{copies.at(shares.row_of(thread)), columns.size()};  // as dense as can be
     multiply_into(x.from_row(part.begin), part, layer, columns, y, copy);
   });
+}
+
+int64_t rows_of_block(const PanelLayer& layer) {
+  constexpr int64_t kCopyBytes = 4 << 20;
+  const PanelShape shape = layer.shape();
+  const int64_t most = kCopyBytes / (layer.row_element_bytes() * layer.k) / shape.tile_rows * shape.tile_rows;
+  return std::clamp(most, shape.tile_rows, shape.block_rows);
 }
 
 RowShares::RowShares(int64_t rows, int64_t most, const PanelWeight& weight, int threads)

@@ -63,8 +63,8 @@ struct InputRows {
   int64_t count = 0, width = 0;
   int64_t row_stride = 0, column_stride = 1;  // in elements
   PanelWeight weight;                         // that reads them
-  std::atomic<bool>* not_finite =
-      nullptr;  // set by read() where the weight's form takes them not as they are
+  // Set by read() where they are to be split and one of them is infinite or no number.
+  std::atomic<bool>* not_finite = nullptr;
 
   bool readable() const;  // where they are
   // For copies of so many rows, where one is needed or, of a thread's own rows, worth its while.
@@ -98,7 +98,8 @@ struct PanelLayer : PanelWeight {
   PanelLayer(PanelForm form, const WeightView& weight, const Tensor* bias);
 
   bool is_weights() const { return !kept || kept->is_weights; }
-  const char* arithmetic() const;  // for kernels' names: "avx512_f32", "avx512_f32_from_bf16", "amx_bf16"
+  const char* arithmetic()
+      const;  // for kernels' names: "avx512_f32", "avx512_f32_from_bf16", "amx_bf16", "amx_f32_bf16x3"
 
   std::shared_ptr<const PackedWeight> kept;
   const float* bias = nullptr;
@@ -109,7 +110,8 @@ struct PanelLayer : PanelWeight {
 const char* refuse_panels(DType dtype);
 
 // What attempt(form) gives in the form that such rows deserve. An attempt in parts gives nothing where it met
-// a number that is not finite, and another one follows: results may lie over none of its inputs.
+// a number that is not finite, and another one follows: results may lie over none of its inputs. (Sums that
+// leave f32's range on the way and would come back differ: AMX adds in another order.)
 template <class Attempt>
 KernelRan run_in_panels(DType dtype, int64_t rows, const Attempt& attempt) {
   const PanelForm form = panel_form(dtype, rows);
@@ -185,6 +187,9 @@ class ColumnShares : public ThreadRows {
 // All columns, shared among so many threads; returns how many it were.
 int multiply_by_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, const OutputRows& y,
                         int threads);
+
+// How many rows a thread had better take at a time: fewer of very long ones, of which it keeps a copy.
+int64_t rows_of_block(const PanelLayer& layer);
 
 // Many rows, in spans of at most `most`. Where there are many, spans grow shorter towards the end, so that a
 // thread which was disturbed is not waited for long.

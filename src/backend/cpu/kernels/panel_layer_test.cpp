@@ -32,7 +32,7 @@ class Shares : public testing::TestWithParam<PanelForm> {
     EXPECT_EQ(shares.all_rows(), shares.row_of(threads));
     for (int thread = 0; thread < threads; ++thread) {
       EXPECT_GE(shares.row_of(thread + 1) - shares.row_of(thread), shares.longest());
-      EXPECT_EQ(shares.row_of(thread) % (GetParam() == PanelForm::tiles ? kAmxRows : 1), 0);
+      EXPECT_EQ(shares.row_of(thread) % (GetParam() == PanelForm::vectors ? 1 : kAmxRows), 0);
     }
   }
 
@@ -90,9 +90,12 @@ TEST_P(Shares, OfRowsCoverEachOfThemOnceInTheRoomTheyAskFor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Shares, testing::Values(PanelForm::vectors, PanelForm::tiles),
+INSTANTIATE_TEST_SUITE_P(Each, Shares,
+                         testing::Values(PanelForm::vectors, PanelForm::tiles, PanelForm::parts),
                          [](const auto& form) {
-                           return form.param == PanelForm::tiles ? "tiles" : "vectors";
+                           return form.param == PanelForm::vectors ? "vectors"
+                                  : form.param == PanelForm::tiles ? "tiles"
+                                                                   : "parts";
                          });
 
 }  // namespace

@@ -5,8 +5,8 @@
 // A panel holds some neighbouring columns of a [k, n] weight, the depth k outermost, so that a tile reads it
 // from one end to the other. Each element of a product is one chain of multiply-adds in the order of k,
 // started from what stood in c or from 0; by AMX two chains in each 32 of the depth, of even and of odd k,
-// whose sum is added to c, and denormals count as 0. So its bits depend neither on how rows, columns and
-// depth are cut nor on threads; f32's are others in parts than in vectors.
+// whose sum is added to c (in parts six times so), and denormals count as 0. So its bits depend neither on
+// how rows, columns and depth are cut nor on threads; f32's are others in parts than in vectors.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct PanelWeight {
   bool in_tiles() const { return form != PanelForm::vectors; }
   // Of an element of the rows that it multiplies: f32 by vectors, bf16 by tiles, three of them by parts.
   int64_t row_element_bytes() const {
-    return form == PanelForm::tiles ? 2 : form == PanelForm::parts ? 6 : 4;
+    return panel_element_bytes(form, form == PanelForm::tiles ? DType::bf16 : DType::f32);
   }
   const void* at(int64_t column, int64_t depth) const;  // of the panel that begins with this column
 };

@@ -98,12 +98,19 @@ struct OfParts {
       if constexpr (kBlocks == Blocks::two_of_rows) Tiles::template multiply<2, 5, 6>();
       if constexpr (kBlocks == Blocks::two_of_rows) Tiles::template multiply<3, 5, 7>();
     };
-    load_w(2), load_x(0), multiply();
-    load_w(1), multiply();
-    load_x(1), multiply();
-    load_w(0), multiply();
-    load_x(2), multiply();
-    load_x(0), multiply();
+    load_w(2);
+    load_x(0);
+    multiply();
+    load_w(1);
+    multiply();
+    load_x(1);
+    multiply();
+    load_w(0);
+    multiply();
+    load_x(2);
+    multiply();
+    load_x(0);
+    multiply();
   }
 };
 
