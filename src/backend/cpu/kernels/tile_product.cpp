@@ -9,6 +9,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/emulated_tiles.h"
 #include "backend/cpu/kernels/tile_pack.h"
+#include "base/threads.h"
 
 namespace epilogue::cpu {
 namespace {
@@ -237,19 +238,20 @@ void emulate_tiles(bool emulate) { emulated = emulate; }
 
 PanelShape tile_panel_shape() {
   // On a core of an Emerald Rapids shared with others the loop alone reached 67% of AMX's rate with panels
-  // from L2, and from the last cache 52% with 128 rows, 60% with 256, whose sums then crowd L2: the MLP of
-  // 768/3072 took as long. On 16 of its cores, one after the other, 1024 rows took 1.6 to 1.8 ms by columns,
+  // from L2, and from the last cache 52% with 128 rows, 60% with 256. On two cores blocks of 256 rows of
+  // 768/3072 and 1024/4096 took 11 to 19% less than of 128; on 16, whose clock falls to a half and less when
+  // all multiply, up to 15% more. On these, one after the other, 1024 rows took 1.6 to 1.8 ms by columns,
   // shared in small pieces, and 2.4 to 2.6 in blocks of rows, 2048 3.8 and 4.7; on a busier host all of it
-  // took longer, and the same. On two cores of a calm machine blocks of 256 rows took 15 to 20% less than of
-  // 128; on those 16, whose clock falls to a half and less when all multiply, up to 15% more. The loop alone,
-  // on one core whose other half was busy, took 60 ns instead of 20 to load a tile, from L1 too, and gave 0.5
-  // TFLOP/s instead of 1.1 to 1.6, in whatever order it loads and multiplies.
+  // took longer, and the same. The loop alone, on one core whose other half was busy, took 60 ns instead of
+  // 20 to load a tile, from L1 too, and gave 0.5 TFLOP/s instead of 1.1 to 1.6, in whatever order it loads
+  // and multiplies.
+  constexpr int kFewThreads = 4;
   return {.columns = kBlock,
           .lanes = kBlock,
           .tile_rows = kBlock,
           .depth_step = kAmxDepth,
           .depth = 1024,
-          .block_rows = 128,
+          .block_rows = thread_count() <= kFewThreads ? 256 : 128,
           .slice_panels = 32,
           .part_rows = 128,
           .few_rows = 256};
@@ -259,7 +261,6 @@ PanelShape part_panel_shape() {
   // On two cores of an Emerald Rapids, 8192 rows of the MLP of 768/3072 took 232 to 242 ms in blocks of 128,
   // 225 to 241 of 192, 213 to 229 of 256, 233 of 288; of 1024/4096 466, 457, 460 and more.
   PanelShape shape = tile_panel_shape();
-  shape.block_rows = 256;
   shape.slice_panels = 16;
   return shape;
 }
