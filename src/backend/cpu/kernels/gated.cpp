@@ -162,7 +162,7 @@ int GatedProblem::run_row_blocks(int threads) {
   const PanelShape shape = gate_.shape();
   const int64_t row_elements = 2 * shape.slice() + x_.width + (y_.needs_copy() ? y_.width : 0);
   const int64_t row_bytes = row_elements * std::max<int64_t>(4, gate_.row_element_bytes());
-  const int64_t room = kBlockBytes / row_bytes, whole = gate_.in_tiles() ? kAmxRows : 1;
+  const int64_t room = kBlockBytes / row_bytes, whole = gate_.whole_rows(1);
   const int64_t most = std::clamp(room / whole * whole, whole, shape.block_rows);
   const RowShares shares(x_.count, most, gate_, threads);
   const int64_t all = shares.all_rows();
@@ -203,8 +203,7 @@ std::optional<int> GatedProblem::run() {
   const int threads =
       threads_for(2 * x_.count * (2 * gate_.n * gate_.k + (has_down_ ? down_.n * down_.k : 0)));
   const int64_t kept = gate_.n + (x_.readable() ? 0 : x_.width);  // of a row, where threads share columns
-  const int64_t rows = gate_.in_tiles() ? round_up(x_.count, kAmxRows) : x_.count;
-  const int64_t bytes = rows * kept * gate_.row_element_bytes();
+  const int64_t bytes = gate_.whole_rows(x_.count) * kept * gate_.row_element_bytes();
   const bool few = x_.count < gate_.shape().few_rows * threads && bytes <= kHiddenBytes * threads;
   const int used = few ? run_columns(threads) : run_row_blocks(threads);
   if (not_finite_) return {};

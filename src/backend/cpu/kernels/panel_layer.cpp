@@ -24,15 +24,15 @@ LeftBuffer::LeftBuffer(int64_t rows, int64_t columns, const PanelWeight& weight)
   element_bytes = weight.row_element_bytes();
   stride = round_up(columns, weight.shape().depth_step);
   in_tiles = weight.in_tiles();
-  const int64_t whole = in_tiles ? round_up(rows, kAmxRows) : rows;
-  storage = Allocator::instance().allocate(static_cast<size_t>(whole * stride * element_bytes));
+  const int64_t bytes = weight.whole_rows(rows) * stride * element_bytes;
+  storage = Allocator::instance().allocate(static_cast<size_t>(bytes));
   data = storage.get()->data;
 }
 
 bool InputRows::readable() const {
   if (weight.form == PanelForm::parts) return false;
-  return dtype == (weight.form == PanelForm::tiles ? DType::bf16 : DType::f32) &&
-         width % weight.shape().depth_step == 0 && (column_stride == 1 || width == 1);
+  return dtype == weight.row_dtype() && width % weight.shape().depth_step == 0 &&
+         (column_stride == 1 || width == 1);
 }
 
 LeftBuffer InputRows::buffer(int64_t rows, Reader reader) const {
@@ -83,8 +83,8 @@ void OutputRows::store(Span rows, Span columns, const Rows& from) const {
 PanelLayer::PanelLayer(PanelForm panel_form, const WeightView& weight, const Tensor* bias_given) {
   dtype = weight.tensor->dtype();
   form = panel_form;
-  EP_CHECK(form == PanelForm::vectors || dtype == (form == PanelForm::tiles ? DType::bf16 : DType::f32),
-           "a weight of {} has no such panels", dtype_name(dtype));
+  EP_CHECK(form == PanelForm::vectors || dtype == row_dtype(), "a weight of {} has no such panels",
+           dtype_name(dtype));
   kept = weight_in_panels(weight, form);
   panels = kept->data();
   n = weight.n;

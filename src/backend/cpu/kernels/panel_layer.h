@@ -138,18 +138,18 @@ void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span c
 class ThreadRows {
  public:
   int64_t longest() const { return longest_; }  // of the spans of rows that a thread gets
-  int64_t row_of(int thread) const { return thread * (in_tiles_ ? round_up(longest_, kAmxRows) : longest_); }
+  int64_t row_of(int thread) const { return thread * room_; }
   int64_t all_rows() const { return row_of(threads_); }
 
  protected:
   ThreadRows(int threads, int64_t longest, const PanelWeight& weight)
-      : threads_(threads), longest_(longest), in_tiles_(weight.in_tiles()) {}
+      : threads_(threads), longest_(longest), room_(weight.whole_rows(longest)) {}
 
   const int threads_;
   const int64_t longest_;
 
  private:
-  const bool in_tiles_;
+  const int64_t room_;  // rows
 };
 
 // Few rows and all columns of a weight.

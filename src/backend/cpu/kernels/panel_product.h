@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "backend/cpu/amx.h"
 #include "epilogue/tensor.h"
 
 namespace epilogue::cpu {
@@ -60,10 +61,10 @@ struct PanelWeight {
 
   PanelShape shape() const { return panel_shape(form); }
   bool in_tiles() const { return form != PanelForm::vectors; }
-  // Of an element of the rows that it multiplies: f32 by vectors, bf16 by tiles, three of them by parts.
-  int64_t row_element_bytes() const {
-    return panel_element_bytes(form, form == PanelForm::tiles ? DType::bf16 : DType::f32);
-  }
+  // Of the rows that it multiplies, and of an element of them, which is three of bf16 in parts.
+  DType row_dtype() const { return form == PanelForm::tiles ? DType::bf16 : DType::f32; }
+  int64_t row_element_bytes() const { return panel_element_bytes(form, row_dtype()); }
+  int64_t whole_rows(int64_t rows) const { return in_tiles() ? round_up(rows, kAmxRows) : rows; }
   const void* at(int64_t column, int64_t depth) const;  // of the panel that begins with this column
 };
 
