@@ -83,11 +83,14 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body) {
   return pieces;
 }
 
-int parallel_shares(int64_t count, int64_t piece, int threads, ShareFunction body) {
+int parallel_shares(int64_t count, int64_t piece, int threads, ShareFunction body, ThreadFunction ended) {
   threads = static_cast<int>(std::min<int64_t>(threads, count));
   piece = std::max<int64_t>(piece, 1);
   if (threads <= 1)
-    return parallel_for(count, count, [&](int64_t begin, int64_t end) { body(0, begin, end); });
+    return parallel_for(count, count, [&](int64_t begin, int64_t end) {
+      body(0, begin, end);
+      ended(0);
+    });
   struct alignas(64) Share {
     std::atomic<int64_t> next;
     int64_t end;
@@ -105,6 +108,7 @@ int parallel_shares(int64_t count, int64_t piece, int threads, ShareFunction bod
       for (int64_t begin = 0; (begin = share.next.fetch_add(piece, std::memory_order_relaxed)) < share.end;)
         body(static_cast<int>(first), begin, std::min(begin + piece, share.end));
     }
+    ended(static_cast<int>(first));
   });
 }
 

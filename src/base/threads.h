@@ -26,6 +26,7 @@ class FunctionView {
 };
 using RangeFunction = FunctionView<int64_t, int64_t>;       // begin, end
 using ShareFunction = FunctionView<int, int64_t, int64_t>;  // thread, begin, end
+using ThreadFunction = FunctionView<int>;
 
 // Calls body(begin, end) over [0, count) in pieces of about `grain` or more, on up to thread_count() threads,
 // and returns how many threads that were. Runs inline when one piece suffices or when already inside a
@@ -34,7 +35,9 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body);
 
 // The same on so many threads in pieces of `piece`: each thread first takes its own share of [0, count), the
 // same one every time, so that it may find in its caches what it needs; then what others have left of theirs.
-// body(thread, begin, end) is told the thread's number below `threads`, for memory of its own.
-int parallel_shares(int64_t count, int64_t piece, int threads, ShareFunction body);
+// body(thread, begin, end) is told the thread's number below `threads`, for memory of its own; ended(thread)
+// follows its last one.
+int parallel_shares(
+    int64_t count, int64_t piece, int threads, ShareFunction body, ThreadFunction ended = [](int) {});
 
 }  // namespace epilogue

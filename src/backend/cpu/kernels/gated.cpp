@@ -1,8 +1,11 @@
 #include "backend/cpu/kernels/gated.h"
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -52,22 +55,38 @@ class GatedProblem {
   struct Scratch {
     Rows gate, up;
   };
-  struct ScratchBuffers {
-    RowBuffer gate, up;
-    Scratch from_row(int64_t row) const { return {gate.from_row(row), up.from_row(row)}; }
-  };
   // Where some rows of it go: y's from `row` on without a down, otherwise to `rows`, whose first column is
   // `column`.
   struct Hidden {
     int64_t row, column;
     LeftRows rows;
   };
+  // Some columns of gate(x) and up(x), of which act(gate) * up is to be made.
+  struct Products {
+    Hidden hidden;
+    int64_t rows;
+    Span columns;
+    Rows gate, up;
+  };
+  // Of a thread: places for the next products, in turns, and what it is to make beside them.
+  struct alignas(64) Making {
+    std::array<Scratch, 2> scratch;
+    Products left = {};
+  };
+  struct ScratchBuffers {
+    std::array<RowBuffer, 2> gate, up;
+    Making from_row(int64_t row) const {
+      return {.scratch = {Scratch{gate[0].from_row(row), up[0].from_row(row)},
+                          Scratch{gate[1].from_row(row), up[1].from_row(row)}}};
+    }
+  };
   Rows gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const;
-  void put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate);
   ScratchBuffers scratch(int64_t rows, int64_t columns) const;
-  void multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
-                      const Scratch& scratch, const void* next);
-  void run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch, const Rows& y);
+  void multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden, Making& making,
+                      const void* next);
+  void make_row(const Products& products, int64_t row);
+  void make_rest(Making& making);
+  void run_block(const LeftRows& x, int64_t rows, Hidden hidden, Making& making, const Rows& y);
   int run_row_blocks(int threads);
   int run_columns(int threads);
 
@@ -77,8 +96,10 @@ class GatedProblem {
   Gate act_mul_;
   bool has_down_;
   PanelLayer gate_, up_, down_;
+  GatedTileRow make_in_tile_ = nullptr;
   // Columns of hidden that are made at a time: of many rows by tiles so few that all stays in L1.
   int64_t step_;
+  bool makes_aside_;  // each while the next ones are multiplied
 };
 
 PanelLayer layer_of(PanelForm form, const KernelCall& call, size_t weights, size_t i) {
@@ -101,12 +122,19 @@ GatedProblem::GatedProblem(PanelForm form, const KernelCall& call)
   const PanelShape shape = gate_.shape();
   const bool many = x_.count > shape.tile_rows;
   step_ = gate_.in_tiles() && many ? shape.columns : shape.slice();
+  makes_aside_ = many && shape.aside;
+  if (gate_.in_tiles()) make_in_tile_ = gated_tile_row(call.attrs.act, form);
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
 }
 
 GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows, int64_t columns) const {
   const bool in_place = has_down_ ? !gate_.in_tiles() : !y_.needs_copy();
-  return {in_place ? RowBuffer() : RowBuffer(rows, columns), RowBuffer(rows, columns)};
+  ScratchBuffers buffers;
+  for (size_t i = 0; i < (makes_aside_ ? 2 : 1); ++i) {
+    if (!in_place) buffers.gate[i] = RowBuffer(rows, columns);
+    buffers.up[i] = RowBuffer(rows, columns);
+  }
+  return buffers;
 }
 
 Rows GatedProblem::gate_place(const Hidden& hidden, int64_t column, const Scratch& scratch) const {
@@ -115,36 +143,46 @@ Rows GatedProblem::gate_place(const Hidden& hidden, int64_t column, const Scratc
   return {static_cast<float*>(hidden.rows.at(0, column - hidden.column)), hidden.rows.stride};
 }
 
-void GatedProblem::put(const Hidden& hidden, int64_t rows, Span columns, const Rows& gate) {
-  if (!has_down_) return y_.store({hidden.row, hidden.row + rows}, columns, gate);
-  if (!gate_.in_tiles()) return;
-  auto* to = static_cast<uint16_t*>(hidden.rows.at(0, columns.begin - hidden.column));
-  if (gate_.form == PanelForm::tiles)
-    panels_to_tiles({gate.data, rows, columns.size(), gate.stride}, to, hidden.rows.stride);
-  else if (!rows_to_parts({gate.data, rows, columns.size(), gate.stride, 1}, to, hidden.rows.stride))
-    not_finite_ = true;
+void GatedProblem::make_row(const Products& products, int64_t row) {
+  const auto& [hidden, rows, columns, gate, up] = products;
+  if (!has_down_ || !gate_.in_tiles()) {
+    act_mul_(gate.at(row), up.at(row), columns.size());
+    if (!has_down_) y_.store({hidden.row + row, hidden.row + row + 1}, columns, gate.from_row(row));
+    return;
+  }
+  for (int64_t column = columns.begin; column < columns.end; column += kAmxDepth) {
+    const int64_t from = column - columns.begin, width = std::min(columns.end - column, kAmxDepth);
+    void* to = hidden.rows.at(row, column - hidden.column);
+    if (!make_in_tile_(gate.at(row, from), up.at(row, from), width, static_cast<uint16_t*>(to)))
+      not_finite_ = true;
+  }
 }
 
-// Some columns of act(gate) * up.
+void GatedProblem::make_rest(Making& making) {
+  for (int64_t row = 0; row < making.left.rows; ++row) make_row(making.left, row);
+  making.left.rows = 0;
+}
+
+// Some columns of act(gate) * up; the last of them may be left to make_rest().
 void GatedProblem::multiply_gated(const LeftRows& x, int64_t rows, Span columns, const Hidden& hidden,
-                                  const Scratch& scratch, const void* next) {
+                                  Making& making, const void* next) {
+  const auto make = [&](int64_t row) { make_row(making.left, row); };
   for (int64_t column = columns.begin, after = 0; column < columns.end; column = after) {
     after = std::min(column + step_, columns.end);
-    const Rows gate = gate_place(hidden, column, scratch), up = scratch.up;
-    multiply_columns(x, rows, gate_, {column, after}, gate, up_.at(column, 0));
-    multiply_columns(x, rows, up_, {column, after}, up, after < columns.end ? gate_.at(after, 0) : next);
-    const int64_t width = after - column;
-    if (gate.stride == width && up.stride == width)
-      act_mul_(gate.data, up.data, rows * width);
-    else
-      for (int64_t r = 0; r < rows; ++r) act_mul_(gate.at(r), up.at(r), width);
-    put(hidden, rows, {column, after}, gate);
+    const Scratch scratch = making.scratch[0];
+    const Rows gate = gate_place(hidden, column, scratch);
+    const Span left{0, making.left.rows};
+    const Aside beside_gate{make, left.share(0, 2)}, beside_up{make, left.share(1, 2)};
+    multiply_columns(x, rows, gate_, {column, after}, gate, up_.at(column, 0), &beside_gate);
+    multiply_columns(x, rows, up_, {column, after}, scratch.up,
+                     after < columns.end ? gate_.at(after, 0) : next, &beside_up);
+    making.left = {hidden, rows, {column, after}, gate, scratch.up};
+    makes_aside_ ? std::swap(making.scratch[0], making.scratch[1]) : make_rest(making);
   }
 }
 
 // A slice of the hidden size after the other, each added to y as long as it is in L2.
-void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, const Scratch& scratch,
-                             const Rows& y) {
+void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, Making& making, const Rows& y) {
   const PanelShape shape = gate_.shape();
   const int64_t panels = (gate_.n + shape.columns - 1) / shape.columns;
   const int64_t slices = (panels + shape.slice_panels - 1) / shape.slice_panels;
@@ -153,7 +191,8 @@ void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, con
                      std::min(panels * (i + 1) / slices * shape.columns, gate_.n)};
     const void* next = gate_.at(i + 1 < slices ? slice.end : 0, 0);
     hidden.column = slice.begin;
-    multiply_gated(x, rows, slice, hidden, scratch, has_down_ ? down_.at(0, slice.begin) : next);
+    multiply_gated(x, rows, slice, hidden, making, has_down_ ? down_.at(0, slice.begin) : next);
+    make_rest(making);
     if (has_down_) multiply_part(hidden.rows, rows, down_, slice, {0, down_.n}, y, next);
   }
 }
@@ -172,10 +211,11 @@ int GatedProblem::run_row_blocks(int threads) {
   const RowBuffer y_copies = has_down_ ? y_.buffer(all, y_.width) : RowBuffer();
   return shares.run([&](int thread, const auto& next) {
     const int64_t own = shares.row_of(thread);
+    Making making = buffers.from_row(own);
     for (Span rows = next(); rows.size() > 0; rows = next()) {
       const Rows y = has_down_ ? y_.place(rows.begin, 0, y_copies.from_row(own)) : Rows();
       run_block(x_.read(rows, x_copies.from_row(own)), rows.size(), {rows.begin, 0, slices.from_row(own)},
-                buffers.from_row(own), y);
+                making, y);
       if (has_down_) y_.store(rows, {0, y_.width}, y);
     }
   });
@@ -189,12 +229,16 @@ int GatedProblem::run_columns(int threads) {
   const LeftBuffer hidden = has_down_ ? LeftBuffer(rows, gate_.n, down_) : LeftBuffer();
   const ColumnShares shares(rows, gate_, threads);
   const ScratchBuffers buffers = scratch(shares.all_rows(), std::min(step_, shares.widest()));
-  const int used = shares.run([&](int thread, Span part, Span columns) {
+  std::vector<Making> makings;
+  for (int thread = 0; thread < threads; ++thread) makings.push_back(buffers.from_row(shares.row_of(thread)));
+  const auto making = [&](int thread) -> Making& { return makings[static_cast<size_t>(thread)]; };
+  const auto multiply = [&](int thread, Span part, Span columns) {
     const void* next = gate_.at(columns.end < gate_.n ? columns.end : 0, 0);
     multiply_gated(x.from_row(part.begin), part.size(), columns,
-                   {part.begin, 0, has_down_ ? hidden.from_row(part.begin) : LeftRows()},
-                   buffers.from_row(shares.row_of(thread)), next);
-  });
+                   {part.begin, 0, has_down_ ? hidden.from_row(part.begin) : LeftRows()}, making(thread),
+                   next);
+  };
+  const int used = shares.run(multiply, [&](int thread) { make_rest(making(thread)); });
   return has_down_ ? multiply_by_columns(hidden, rows, down_, y_, threads) : used;
 }
 

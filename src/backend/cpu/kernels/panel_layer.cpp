@@ -121,7 +121,7 @@ const char* refuse_panels(DType dtype) {
 }
 
 void multiply_part(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span depth, Span columns,
-                   const Rows& to, const void* next) {
+                   const Rows& to, const void* next, const Aside* aside) {
   if (depth.begin == 0 && layer.bias)
     for (int64_t r = 0; r < rows; ++r)
       std::memcpy(to.at(r), layer.bias + columns.begin, static_cast<size_t>(columns.size()) * sizeof(float));
@@ -135,11 +135,12 @@ void multiply_part(const LeftRows& x, int64_t rows, const PanelLayer& layer, Spa
                    .c = to.data,
                    .c_stride = to.stride,
                    .accumulate = depth.begin > 0 || layer.bias,
-                   .next = next});
+                   .next = next,
+                   .aside = aside});
 }
 
 void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span columns, const Rows& to,
-                      const void* next) {
+                      const void* next, const Aside* aside) {
   const PanelShape shape = layer.shape();
   const int64_t steps = (layer.k + shape.depth_step - 1) / shape.depth_step;
   const int64_t parts = (layer.k + shape.depth - 1) / shape.depth;
@@ -147,7 +148,7 @@ void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, 
     const Span depth{steps * i / parts * shape.depth_step,
                      std::min(steps * (i + 1) / parts * shape.depth_step, layer.k)};
     multiply_part(x.from_column(depth.begin), rows, layer, depth, columns, to,
-                  depth.end < layer.k ? layer.at(columns.begin, depth.end) : next);
+                  depth.end < layer.k ? layer.at(columns.begin, depth.end) : next, i == 0 ? aside : nullptr);
   }
 }
 

@@ -39,9 +39,11 @@ struct LeftRows {
   int64_t stride = 0;
   bool in_tiles = false;
 
+  // In tiles: of a row's first 32 columns, or any 32 after them.
   void* at(int64_t row, int64_t column = 0) const {
-    const int64_t offset = in_tiles ? tile_offset(row, column, stride) : row * stride + column;
-    return static_cast<std::byte*>(data) + offset * element_bytes;
+    const int64_t in_tile = in_tiles ? row % kAmxRows : 0;
+    const int64_t offset = in_tiles ? tile_offset(row - in_tile, column, stride) : row * stride + column;
+    return static_cast<std::byte*>(data) + offset * element_bytes + in_tile * kAmxRowBytes;
   }
   LeftRows from_row(int64_t row) const { return {at(row), element_bytes, stride, in_tiles}; }
   LeftRows from_column(int64_t column) const { return {at(0, column), element_bytes, stride, in_tiles}; }
@@ -121,12 +123,12 @@ KernelRan run_in_panels(DType dtype, int64_t rows, const Attempt& attempt) {
 }
 
 // Columns of rows times the weight plus its bias, for some of the depth: the part that begins it starts from
-// the bias, the others add to what earlier parts have left. `next` is PanelProduct's.
+// the bias, the others add to what earlier parts have left. `next` and `aside` are PanelProduct's.
 void multiply_part(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span depth, Span columns,
-                   const Rows& to, const void* next);
-// The same for the whole depth, in as many parts as the caches want.
+                   const Rows& to, const void* next, const Aside* aside = nullptr);
+// The same for the whole depth, in as many parts as the caches want; the first one does what is aside.
 void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, Span columns, const Rows& to,
-                      const void* next);
+                      const void* next, const Aside* aside = nullptr);
 
 // The same for some rows, which `x` begins with, into y: through `copy` where y needs one.
 void multiply_into(const LeftRows& x, Span rows, const PanelLayer& layer, Span columns, const OutputRows& y,
@@ -159,18 +161,20 @@ class ColumnShares : public ThreadRows {
 
   int64_t widest() const { return std::min(piece_, shape_.slice_panels) * shape_.columns; }
 
-  // Calls body(thread, rows, columns), each span of columns some whole panels, none wider than widest().
-  // Returns how many threads that were.
+  // Calls body(thread, rows, columns), each span of columns some whole panels, none wider than widest(), and
+  // ended(thread) after a thread's last. Returns how many threads that were.
   template <class Body>
-  int run(const Body& body) const {
-    return parallel_shares(parts_ * panels_, piece_, threads_, [&](int thread, int64_t first, int64_t last) {
+  int run(
+      const Body& body, ThreadFunction ended = [](int) {}) const {
+    const auto share = [&](int thread, int64_t first, int64_t last) {
       for (int64_t unit = first, after = 0; unit < last; unit = after) {
         const int64_t part = unit / panels_, panel = unit % panels_;
         after = std::min({unit + shape_.slice_panels, unit + piece_, last, (part + 1) * panels_});
         body(thread, Span{part_begin(part), part_begin(part + 1)},
              Span{panel * shape_.columns, std::min((panel + after - unit) * shape_.columns, columns_)});
       }
-    });
+    };
+    return parallel_shares(parts_ * panels_, piece_, threads_, share, ended);
   }
 
  private:

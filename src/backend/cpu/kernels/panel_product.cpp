@@ -223,7 +223,8 @@ PanelShape find_shape() {
           .block_rows = 108,
           .slice_panels = 16,
           .part_rows = 216,
-          .few_rows = 32};
+          .few_rows = 32,
+          .aside = false};
 }
 
 void multiply(const PanelProduct& p) {
@@ -337,6 +338,8 @@ void multiply_panels(const PanelProduct& product) {
   if (product.weight.in_tiles()) return multiply_tile_panels(product);
   apply_isa_cap();
   HWY_DYNAMIC_DISPATCH(multiply)(product);
+  if (product.aside)
+    for (int64_t i = product.aside->pieces.begin; i < product.aside->pieces.end; ++i) product.aside->run(i);
 }
 
 }  // namespace epilogue::cpu

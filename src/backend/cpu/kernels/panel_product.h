@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "backend/cpu/amx.h"
+#include "base/threads.h"
 #include "epilogue/tensor.h"
 
 namespace epilogue::cpu {
@@ -33,6 +34,7 @@ struct PanelShape {
   // the rows that pass by one panel after the other where threads share the weights.
   int64_t depth, block_rows, slice_panels, part_rows;
   int64_t few_rows;  // a thread with fewer had better share the weights than the rows
+  bool aside;        // whether a product had better do other work on its way (Aside) than leave it for later
 
   int64_t slice() const { return slice_panels * columns; }
 };
@@ -72,6 +74,16 @@ struct PanelWeight {
 struct Span {
   int64_t begin = 0, end = 0;
   int64_t size() const { return end - begin; }
+  Span share(int64_t i, int64_t count) const {  // one of `count` of about the same size
+    return {begin + size() * i / count, begin + size() * (i + 1) / count};
+  }
+};
+
+// Other work that a product does on its way: all pieces, in their order. Between the steps of tiles they cost
+// little, as AMX multiplies on while vectors compute.
+struct Aside {
+  FunctionView<int64_t> run;
+  Span pieces;
 };
 
 // c (+)= rows times a part of a weight: some of its depth, some of its columns.
@@ -86,6 +98,7 @@ struct PanelProduct {
   int64_t c_stride = 0;
   bool accumulate = false;     // otherwise what stands in c is not read
   const void* next = nullptr;  // what the product after this one reads first of its weight
+  const Aside* aside = nullptr;
 };
 void multiply_panels(const PanelProduct& product);
 

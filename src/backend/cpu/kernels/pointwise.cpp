@@ -8,48 +8,11 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backend/cpu/kernels/pointwise.h"
-#include "backend/cpu/kernels/vector_math-inl.h"
+#include "backend/cpu/kernels/pointwise_functors-inl.h"
 #include "base/check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace epilogue::cpu::HWY_NAMESPACE {
-
-using ::erfc;
-using ::exp;
-#define EPILOGUE_FN
-#include "op/activation-inl.h"
-#undef EPILOGUE_FN
-
-struct Add {
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    return a + b;
-  }
-};
-struct Mul {
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    return a * b;
-  }
-};
-#define EPILOGUE_ACTIVATION(Functor, function)    \
-  struct Functor {                                \
-    template <class T>                            \
-    HWY_INLINE T operator()(T x, T) const {       \
-      return function(x);                         \
-    }                                             \
-  };                                              \
-  struct Functor##Mul {                           \
-    template <class T>                            \
-    HWY_INLINE T operator()(T gate, T up) const { \
-      return function(gate) * up;                 \
-    }                                             \
-  };
-EPILOGUE_ACTIVATION(Relu, relu)
-EPILOGUE_ACTIVATION(Silu, silu)
-EPILOGUE_ACTIVATION(GeluTanh, gelu_tanh)
-EPILOGUE_ACTIVATION(Gelu, gelu)
-#undef EPILOGUE_ACTIVATION
 
 // E is an element of memory: float, Bf16 or F16, computed in vectors of f32. kInputs is 1 or 2.
 template <class F, int kInputs, class E>

@@ -8,38 +8,95 @@
 
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
-#include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/pointwise_functors-inl.h"
 #include "backend/cpu/kernels/tile_pack.h"
-#include "backend/cpu/kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace epilogue::cpu::HWY_NAMESPACE {
 
-// Up to 16 rows of 32 numbers, `stride` apart, into three tiles. The first part is the number cut off, so
-// that it is never larger; what is left of 24 bits then are 16, of which the second, rounded, takes 8.
+// The first part is the number cut off, so that it is never larger; what is left of 24 bits then are 16, of
+// which the second, rounded, takes 8.
+class Parts {
+ public:
+  HWY_INLINE Parts() : largest_(hn::Zero(U32Tag())) {}
+  // A vector of numbers, to the same place in each of three tiles.
+  HWY_INLINE void put(F32x x, uint16_t* to) {
+    const F32Tag d;
+    const U32Tag du;
+    const hn::Rebind<uint16_t, F32Tag> d16;
+    const auto upper = hn::Set(du, 0xffff0000), half = hn::Set(du, 0x8000);
+    const auto put = [&](auto bits, int64_t part) HWY_ATTR {
+      hn::StoreU(hn::DemoteTo(d16, hn::BitCast(I32Tag(), hn::ShiftRight<16>(bits))), d16,
+                 to + part * kAmxTileElements);
+    };
+    const auto bits = hn::BitCast(du, x.v);
+    largest_ = hn::Max(largest_, hn::ShiftLeft<1>(bits));  // without its sign
+    const auto rest = hn::Sub(x.v, hn::BitCast(d, hn::And(bits, upper)));
+    const auto second = hn::And(hn::Add(hn::BitCast(du, rest), half), upper);
+    put(bits, 0);
+    put(second, 1);
+    put(hn::BitCast(du, hn::Sub(rest, hn::BitCast(d, second))), 2);
+  }
+  HWY_INLINE bool all_finite() const {
+    return hn::AllFalse(U32Tag(), hn::Gt(largest_, hn::Set(U32Tag(), 0xfeffffff)));
+  }
+
+ private:
+  hn::Vec<U32Tag> largest_;
+};
+
+// As parts, of which a tile has one.
+struct Rounded {
+  HWY_INLINE void put(F32x x, uint16_t* to) { store(x, reinterpret_cast<Bf16*>(to)); }
+  HWY_INLINE bool all_finite() const { return true; }
+};
+
+// Up to 16 rows of 32 numbers, `stride` apart, into three tiles; whether all are finite.
 bool split_tile(const float* from, int64_t stride, int64_t rows, uint16_t* to) {
-  const F32Tag d;
-  const U32Tag du;
-  const hn::Rebind<uint16_t, F32Tag> d16;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto upper = hn::Set(du, 0xffff0000), half = hn::Set(du, 0x8000);
-  auto largest = hn::Zero(du);
+  Parts parts;
   for (int64_t r = 0; r < rows; ++r, from += stride)
-    for (int64_t i = 0; i < kAmxDepth; i += lanes) {
-      const auto put = [&](auto bits, int64_t part) HWY_ATTR {
-        hn::StoreU(hn::DemoteTo(d16, hn::BitCast(I32Tag(), hn::ShiftRight<16>(bits))), d16,
-                   to + part * kAmxTileElements + r * kAmxDepth + i);
-      };
-      const auto x = hn::LoadU(d, from + i);
-      const auto bits = hn::BitCast(du, x);
-      largest = hn::Max(largest, hn::ShiftLeft<1>(bits));  // without its sign
-      const auto rest = hn::Sub(x, hn::BitCast(d, hn::And(bits, upper)));
-      const auto second = hn::And(hn::Add(hn::BitCast(du, rest), half), upper);
-      put(bits, 0);
-      put(second, 1);
-      put(hn::BitCast(du, hn::Sub(rest, hn::BitCast(d, second))), 2);
-    }
-  return hn::AllFalse(du, hn::Gt(largest, hn::Set(du, 0xfeffffff)));
+    for (int64_t i = 0; i < kAmxDepth; i += static_cast<int64_t>(hn::Lanes(F32Tag())))
+      parts.put(load(from + i), to + r * kAmxDepth + i);
+  return parts.all_finite();
+}
+
+template <class Function, class To>
+bool gated_row(const float* gate, const float* up, int64_t columns, uint16_t* to) {
+  constexpr Function function;
+  std::array<float, static_cast<size_t>(kAmxDepth)> whole_gate, whole_up;
+  const auto fill = [columns](const float* from, auto& whole) {
+    std::fill(std::copy_n(from, columns, whole.begin()), whole.end(), 0.0f);
+    return whole.data();
+  };
+  if (columns < kAmxDepth) {
+    gate = fill(gate, whole_gate);
+    up = fill(up, whole_up);
+  }
+  To put;
+  for (int64_t i = 0; i < kAmxDepth; i += static_cast<int64_t>(hn::Lanes(F32Tag())))
+    put.put(function(load(gate + i), load(up + i)), to + i);
+  return put.all_finite();
+}
+
+template <class To>
+GatedTileRow gated_row_of(Act act) {
+  switch (act) {
+    case Act::relu:
+      return &gated_row<ReluMul, To>;
+    case Act::silu:
+      return &gated_row<SiluMul, To>;
+    case Act::gelu_tanh:
+      return &gated_row<GeluTanhMul, To>;
+    case Act::gelu:
+      return &gated_row<GeluMul, To>;
+    case Act::none:
+      break;
+  }
+  return &gated_row<Mul, To>;
+}
+
+GatedTileRow find_gated_row(Act act, PanelForm form) {
+  return form == PanelForm::parts ? gated_row_of<Parts>(act) : gated_row_of<Rounded>(act);
 }
 
 }  // namespace epilogue::cpu::HWY_NAMESPACE
@@ -50,6 +107,7 @@ namespace epilogue::cpu {
 namespace {
 
 HWY_EXPORT(split_tile);
+HWY_EXPORT(find_gated_row);
 
 constexpr int64_t kPanel = 2 * kAmxColumns;
 
@@ -96,23 +154,9 @@ void rows_to_tiles(const PlainRows<uint16_t>& from, uint16_t* to, int64_t stride
   }
 }
 
-void panels_to_tiles(const WideRows& from, uint16_t* to, int64_t stride) {
-  const RowKernel narrow = copy_kernel(DType::f32, DType::bf16).row;
-  for (int64_t column = 0; column < from.columns; column += kAmxDepth) {
-    const int64_t count = std::min(kAmxDepth, from.columns - column);
-    for (int64_t r = 0; r < from.rows; ++r) {
-      const float* row = from.data + r * from.stride + column;
-      uint16_t* tile_row = to + tile_offset(r, column, stride);
-      if (from.stride == kAmxDepth && count == kAmxDepth) {  // a tile's rows lie as here: all at once
-        const int64_t rows = std::min(kAmxRows, from.rows - r);
-        narrow(tile_row, row, nullptr, rows * kAmxDepth);
-        r += rows - 1;
-        continue;
-      }
-      narrow(tile_row, row, nullptr, count);
-      std::fill(tile_row + count, tile_row + kAmxDepth, uint16_t{0});
-    }
-  }
+GatedTileRow gated_tile_row(Act act, PanelForm form) {
+  apply_isa_cap();
+  return HWY_DYNAMIC_DISPATCH(find_gated_row)(act, form);
 }
 
 bool rows_to_parts(const PlainRows<float>& from, uint16_t* to, int64_t stride) {

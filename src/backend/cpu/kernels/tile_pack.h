@@ -10,6 +10,7 @@
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/kernels/panel_product.h"
+#include "epilogue/ops.h"
 
 namespace epilogue::cpu {
 
@@ -37,12 +38,10 @@ void rows_to_tiles(const PlainRows<uint16_t>& from, uint16_t* to, int64_t stride
 // Rows of f32 into their parts, with zeros up to a whole tile: three tiles where tile_offset() counts one.
 // Gives whether all are finite: the parts of the others are not theirs.
 bool rows_to_parts(const PlainRows<float>& from, uint16_t* to, int64_t stride);
-// Rows of f32, rounded, with zeros up to a whole tile; quickest 32 apart.
-struct WideRows {
-  const float* data;
-  int64_t rows, columns, stride;
-};
-void panels_to_tiles(const WideRows& from, uint16_t* to, int64_t stride);
+// act(gate) * up of up to 32 numbers into a row of a tile, rounded, or into that row of three, in parts, with
+// zeros after them. Of parts it gives whether all are finite.
+using GatedTileRow = bool (*)(const float* gate, const float* up, int64_t columns, uint16_t* to);
+GatedTileRow gated_tile_row(Act act, PanelForm form);
 
 // A panel of panel_product.h holds 32 columns as pairs of tiles, one pair for each 32 elements of the depth:
 // tile by tile 16 rows, each of two neighbours in depth for 16 columns. Of a weight in parts it holds three

@@ -53,22 +53,27 @@ TEST_F(TileProduct, RowsBecomeTilesWithZerosAfterThem) {
   }
 }
 
-TEST_F(TileProduct, WideRowsBecomeTilesWithZerosAfterThem) {
-  for (const auto& [rows, columns, from_stride] :
-       {std::array<int64_t, 3>{19, 32, 32}, {19, 20, 32}, {3, 70, 80}}) {
-    const int64_t stride = cpu::round_up(columns, 32);
-    std::vector<float> wide(static_cast<size_t>(rows * from_stride), std::nanf(""));
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c)
-        wide[static_cast<size_t>(r * from_stride + c)] = static_cast<float>(r + 100 * c % 128);
-    std::vector<uint16_t> tiles(static_cast<size_t>(32 * stride), 0xffff);
-    cpu::panels_to_tiles({wide.data(), rows, columns, from_stride}, tiles.data(), stride);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < stride; ++c)
-        EXPECT_EQ(f32_from_bf16(tiles[static_cast<size_t>(cpu::tile_offset(r, c, stride))]),
-                  c < columns ? static_cast<float>(r + 100 * c % 128) : 0)
-            << r << ", " << c;
-  }
+TEST_F(TileProduct, AGatedRowGoesIntoItsTileWithZerosAfterIt) {
+  std::vector<float> gate(40), up(40);
+  for (size_t i = 0; i < gate.size(); ++i)
+    gate[i] = static_cast<float>(i) - 15.5f, up[i] = 3.0f + static_cast<float>(i);
+  for (const cpu::PanelForm form : {cpu::PanelForm::tiles, cpu::PanelForm::parts})
+    for (const int64_t columns : {32, 20, 1}) {
+      std::vector<uint16_t> tiles(static_cast<size_t>(cpu::kParts * 16 * 32), 0xffff);
+      uint16_t* row = tiles.data() + 5 * 32;
+      EXPECT_TRUE(cpu::gated_tile_row(Act::relu, form)(gate.data(), up.data(), columns, row));
+      for (int64_t c = 0; c < 32; ++c) {
+        const auto i = static_cast<size_t>(c);
+        const float expected = c < columns && gate[i] > 0 ? gate[i] * up[i] : 0;
+        const float sum =
+            f32_from_bf16(row[c]) + (f32_from_bf16(row[512 + c]) + f32_from_bf16(row[1024 + c]));
+        EXPECT_EQ(form == cpu::PanelForm::parts ? sum : f32_from_bf16(row[c]),
+                  form == cpu::PanelForm::parts ? expected : f32_from_bf16(bf16_from_f32(expected)))
+            << columns << ": " << c;
+      }
+      EXPECT_EQ(row[-1], 0xffff);
+      EXPECT_EQ(row[32], 0xffff);
+    }
 }
 
 // Numbers of every size, and their neighbours.
@@ -110,6 +115,36 @@ TEST_F(TileProduct, PartsOfWhatIsNotFiniteAreReported) {
     row[17] = odd;
     EXPECT_FALSE(cpu::rows_to_parts({row.data(), 1, 20, 20, 1}, tiles.data(), 32));
   }
+}
+
+// Whatever the shape of the product, and where there is no time for all of it on the way.
+TEST_F(TileProduct, OtherWorkIsDoneOnceAndInItsOrder) {
+  for (const cpu::PanelForm form : {cpu::PanelForm::vectors, cpu::PanelForm::tiles, cpu::PanelForm::parts})
+    for (const auto& [rows, n, k] : {std::array<int64_t, 3>{1, 10, 32}, {16, 200, 64}, {70, 33, 96}})
+      for (const int64_t pieces : {0, 1, 7, 300}) {
+        cpu::PanelWeight weight{
+            .dtype = form == cpu::PanelForm::tiles ? DType::bf16 : DType::f32, .form = form, .n = n, .k = k};
+        const int64_t bytes = cpu::panel_element_bytes(form, weight.dtype);
+        const Tensor panels = zeros({cpu::panel_elements(form, n, k) * bytes / 4 + 16}, {DType::f32});
+        const Tensor x = zeros({cpu::round_up(rows, 32) * k * bytes / 4}, {DType::f32});
+        Tensor y = zeros({rows, n}, {DType::f32});
+        weight.panels = panels.data();
+        std::vector<int64_t> done, expected;
+        const auto note = [&done](int64_t piece) { done.push_back(piece); };
+        for (int64_t i = 5; i < 5 + pieces; ++i) expected.push_back(i);
+        const cpu::Aside aside{note, {5, 5 + pieces}};
+        cpu::multiply_panels({.rows = x.data(),
+                              .row_stride = k,
+                              .row_count = rows,
+                              .rows_in_tiles = weight.in_tiles(),
+                              .weight = weight,
+                              .depth = {0, k},
+                              .columns = {0, n},
+                              .c = static_cast<float*>(y.mutable_data()),
+                              .c_stride = n,
+                              .aside = &aside});
+        EXPECT_EQ(done, expected) << static_cast<int>(form) << ": " << rows << " x " << n << " x " << k;
+      }
 }
 
 // Relative to the largest element.
