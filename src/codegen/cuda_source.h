@@ -2,6 +2,7 @@
 // where the operands allow them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -10,22 +11,27 @@
 
 namespace epilogue::codegen {
 
-// The whole translation unit: three kernels, named as the next three functions say.
-std::string cuda_source(const PointwiseProgram& program);
+enum class CudaKernel : uint8_t {
+  rows,     // for operands whose rows lie side by side: cuda_vector_width() elements an access
+  single,   // the same for inputs some of which have one element for a whole row
+  strided,  // for any strides: an element at a time
+};
+inline constexpr std::array kCudaKernels{CudaKernel::rows, CudaKernel::single, CudaKernel::strided};
 
-// For operands whose rows lie side by side: `vector_width` elements an access, takes RowsArguments. Its name
-// is the program's.
-std::string cuda_rows_kernel(const PointwiseProgram& program);
-// The same for inputs some of which have one element for a whole row.
-std::string cuda_single_kernel(const PointwiseProgram& program);
-// For any strides: an element at a time, takes StridedArguments.
-std::string cuda_strided_kernel(const PointwiseProgram& program);
+// "ep_fused_gelu_mul_0", the program's name, for rows; the others have their own after it.
+std::string cuda_kernel_name(const PointwiseProgram& program, CudaKernel kernel);
+
+// A translation unit with one of them. NVRTC takes 50 to 65 ms for each, 25 of them for nothing, and 110 for
+// all in one; so they are compiled beside each other.
+std::string cuda_source(const PointwiseProgram& program, CudaKernel kernel);
+// One with all of them, to be read.
+std::string cuda_source(const PointwiseProgram& program);
 
 inline constexpr int kCudaThreads = 256;
 int cuda_vector_width(const PointwiseProgram& program);  // elements, of the rows kernels
 
 // What the kernels take, as the generated text declares it too. Operands: outputs, then the program's inputs.
-struct RowsArguments {
+struct RowsArguments {  // rows and single
   char* operand[ProgramLoop::kMostOperands] = {};
   int64_t row[ProgramLoop::kMostOperands] = {};    // bytes from row to row
   int64_t inner[ProgramLoop::kMostOperands] = {};  // bytes from element to element: the element's size, or 0

@@ -75,14 +75,16 @@ TEST(CudaSource, CompilesForEveryDtypeAndStep) {
   std::vector<const char*> architectures{"sm_90"};
   if (!kSanitized) architectures.push_back("sm_80");  // the compiler is not what a sanitizer is for
   for (const PointwiseProgram& program : all_programs())
-    for (const char* architecture : architectures) {
-      const std::string cubin = nvrtc_compile(cuda_source(program), program.name, architecture);
-      EXPECT_TRUE(
-          cubin.starts_with("\x7f"
-                            "ELF"))
-          << program.to_string();
-      EXPECT_NE(cubin.find(cuda_strided_kernel(program)), std::string::npos);
-    }
+    for (const char* architecture : architectures)
+      for (const CudaKernel kernel : kCudaKernels) {
+        const std::string name = cuda_kernel_name(program, kernel);
+        const std::string cubin = nvrtc_compile(cuda_source(program, kernel), name, architecture);
+        EXPECT_TRUE(
+            cubin.starts_with("\x7f"
+                              "ELF"))
+            << program.to_string();
+        EXPECT_NE(cubin.find(name), std::string::npos);
+      }
 }
 
 TEST(CudaSource, AnErrorCarriesTheCompilersWords) {

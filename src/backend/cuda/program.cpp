@@ -1,6 +1,8 @@
 #include "backend/cuda/program.h"
 
 #include <algorithm>
+#include <array>
+#include <future>
 #include <map>
 #include <mutex>
 #include <string>
@@ -21,9 +23,10 @@
 namespace epilogue::cuda {
 namespace {
 
-struct Kernels {
-  cudaKernel_t rows = nullptr, single = nullptr, strided = nullptr;
-};
+using Kernels = std::array<cudaKernel_t, codegen::kCudaKernels.size()>;
+cudaKernel_t of(const Kernels& kernels, codegen::CudaKernel kernel) {
+  return kernels[static_cast<size_t>(kernel)];
+}
 
 // Loaded code stays for the life of the process: a call may be under way, or a recorded graph may hold it.
 struct Loaded {
@@ -52,15 +55,22 @@ std::string architecture_of(int device) {
 }
 
 Kernels load(const PointwiseProgram& program, int device) {
-  const std::string code = codegen::nvrtc_compile_cached(
-      codegen::cuda_source(program), program.name, architecture_of(device), cuda_device(device).platform());
+  const auto compile = [&, architecture = architecture_of(device),
+                        platform = cuda_device(device).platform()](codegen::CudaKernel kernel) {
+    return codegen::nvrtc_compile_cached(codegen::cuda_source(program, kernel),
+                                         codegen::cuda_kernel_name(program, kernel), architecture, platform);
+  };
+  std::array<std::future<std::string>, codegen::kCudaKernels.size()> codes;
+  std::ranges::transform(codegen::kCudaKernels, codes.begin(),
+                         [&](codegen::CudaKernel kernel) { return std::async(compile, kernel); });
   cuda_device(device).make_current();
-  cudaLibrary_t library = nullptr;
-  EP_CUDA(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
   Kernels kernels;
-  EP_CUDA(cudaLibraryGetKernel(&kernels.rows, library, codegen::cuda_rows_kernel(program).c_str()));
-  EP_CUDA(cudaLibraryGetKernel(&kernels.single, library, codegen::cuda_single_kernel(program).c_str()));
-  EP_CUDA(cudaLibraryGetKernel(&kernels.strided, library, codegen::cuda_strided_kernel(program).c_str()));
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const std::string code = codes[i].get(), name = cuda_kernel_name(program, codegen::kCudaKernels[i]);
+    cudaLibrary_t library = nullptr;
+    EP_CUDA(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    EP_CUDA(cudaLibraryGetKernel(&kernels[i], library, name.c_str()));
+  }
   return kernels;
 }
 
@@ -95,13 +105,15 @@ KernelRan run_program(const KernelCall& call) {
   const ProgramLoop loop = ProgramLoop::over(*call.program, call.outputs, call.inputs);
   codegen::RowsArguments rows;
   if (codegen::rows_arguments(*call.program, loop, rows)) {
-    launch(codegen::has_single(*call.program, rows) ? kernels.single : kernels.rows,
+    launch(of(kernels, codegen::has_single(*call.program, rows) ? codegen::CudaKernel::single
+                                                                : codegen::CudaKernel::rows),
            std::max<int64_t>((rows.vectors + codegen::kCudaThreads - 1) / codegen::kCudaThreads, 1), rows,
            device.launch_on());
   } else {
     codegen::StridedArguments strided = codegen::strided_arguments(loop);
     const int64_t blocks = (strided.elements + codegen::kCudaThreads - 1) / codegen::kCudaThreads;
-    launch(kernels.strided, std::min<int64_t>(blocks, 1 << 16), strided, device.launch_on());
+    launch(of(kernels, codegen::CudaKernel::strided), std::min<int64_t>(blocks, 1 << 16), strided,
+           device.launch_on());
   }
   return {call.program->name};
 }
