@@ -1,5 +1,7 @@
 // What a device with queues adds: streams, events, graphs, pinned memory, its allocator and its errors.
+#include <algorithm>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "epilogue/memory.h"
 #include "epilogue/nn.h"
 #include "epilogue/ops.h"
+#include "traced.h"
 
 namespace epilogue {
 namespace {
@@ -226,6 +229,26 @@ TEST_F(Cuda, ThreadsRunTheSameLayerBesideEachOther) {
     });
   for (std::thread& thread : threads) thread.join();
   for (const double error : errors) EXPECT_LE(error, 1e-2);
+}
+
+// From the third time on, once the quickest way is known: also where nothing has needed the stream's
+// workspace.
+TEST_F(Cuda, CallsOnAStreamOfTheirOwnAreReplayed) {
+  const nn::GatedMlp layer(256, 512, {.mode = nn::Mode::fused, .tensor = kHalf});
+  const Tensor x = randn({16, 256}, 1, kHalf);
+  synchronize(kCuda);
+  const Stream stream(kCuda);
+  const StreamGuard guard(stream);
+  const auto call = [&] {
+    for (int i = 0; i < 20; ++i) layer.forward(x);
+    stream.synchronize();
+  };
+  std::vector<std::string> calls;
+  for (int round = 0; round < 100 && !std::ranges::count(calls, "cudaGraphLaunch"); ++round) {
+    call();
+    calls = kernels_of(call, trace::EventKind::cuda_runtime);
+  }
+  EXPECT_GT(std::ranges::count(calls, "cudaGraphLaunch"), 0);
 }
 
 // Our products load weights before the kernel before them has ended.

@@ -121,16 +121,16 @@ void LaunchMemo::run(CudaDevice& device, const Implementation& implementation, c
 void LaunchMemo::capture(CudaDevice& device, const Implementation& implementation, const KernelCall& call,
                          Entry& entry) {
   entry.seen = kNever;
-  const uint64_t allocations = device.thread_allocations();
   cudaGraph_t recorded = nullptr;
+  bool took_memory = false;  // which would be another's at the replay
   {
-    OneCallCapture recording(device);
+    OneCallCapture recording(device);  // may take the stream's workspace, which stays
+    const uint64_t allocations = device.thread_allocations();
     implementation.run(call);
+    took_memory = device.thread_allocations() != allocations;
     recorded = recording.end();
   }
-  // Memory that the call takes on its way would be another's at the replay.
-  if (recorded && device.thread_allocations() == allocations &&
-      cudaGraphInstantiate(&entry.graph, recorded, 0) != cudaSuccess) {
+  if (recorded && !took_memory && cudaGraphInstantiate(&entry.graph, recorded, 0) != cudaSuccess) {
     cudaGetLastError();
     entry.graph = nullptr;
   }
