@@ -278,6 +278,7 @@ class Program(unittest.TestCase):
 
     def test_bench_refuses_what_contradicts_itself(self):
         self.refused("bench", "mlp", "--clock", "thread", "--threads", 2, says="epilogue: --clock thread is the time of one CPU thread, got --threads 2 beside it\n")
+        self.refused("bench", "mlp", "--clock", "thread", "--device", "cuda", says="epilogue: --clock thread is the time of a CPU thread, got --device cuda:0 beside it\n")
         self.result("bench", "linear", "--clock", "thread", "--threads", 1, "--min-time", 0)
         shapes = self.path / "shapes"
         shapes.write_text("mlp m=4 dim=32 hidden=64\n")
@@ -287,6 +288,9 @@ class Program(unittest.TestCase):
         self.refused("bench", "mlp", "--shapes", self.path, says=f"epilogue: {self.path}: is a directory, expected a file\n")
         shapes.write_text("linear m=3 in=8 out=5 dtype=bf16\nmatmul-add m=3 in=8 out=5\n")
         self.refused("bench", "mlp", "--shapes", shapes, says="shapes:1: expected mlp, got 'linear'\n")
+        shapes.write_text("linear m=3 in=8 out=5 act=silu\n")
+        self.refused("bench", "linear", "--shapes", shapes, says="shapes:1: act is a part of mlp, not of linear\n")
+        shapes.write_text("linear m=3 in=8 out=5 dtype=bf16\nmatmul-add m=3 in=8 out=5\n")
         rows = self.json("bench", "linear", "--shapes", shapes, "--modes", "eager", "--min-time", 0)["rows"]
         self.assertEqual([(row["kind"], row["dtype"]) for row in rows], [("linear", "bf16"), ("matmul-add", "f32")])
         shapes.write_text("# none\n")

@@ -256,10 +256,13 @@ void add_bench_of(Command parent, const char* name, const char* what, ProblemKin
     const TimedBy clock = options->clock == "thread" ? TimedBy::thread : TimedBy::wall;
     EP_CHECK(clock == TimedBy::wall || options->threads <= 1,
              "--clock thread is the time of one CPU thread, got --threads {} beside it", options->threads);
-    if (clock == TimedBy::thread) options->threads = 1;
-    if (options->threads > 0) set_thread_count(options->threads);
     const Problem one = problem->finish();
     const bool on_cpu = one.device.type == DeviceType::cpu;
+    EP_CHECK(clock == TimedBy::wall || on_cpu,
+             "--clock thread is the time of a CPU thread, got --device {} beside it",
+             device_name(one.device));
+    if (clock == TimedBy::thread) options->threads = 1;
+    if (options->threads > 0) set_thread_count(options->threads);
     EP_CHECK(options->shapes.empty() || !problem->shape_given(),
              "--shapes names the problems, got {} beside it", problem->shape_given());
     const auto problems = options->shapes.empty() ? std::vector{one} : read_shapes(options->shapes, one);

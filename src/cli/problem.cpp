@@ -41,6 +41,8 @@ ProblemKind kind_from_name(const std::string& name, ProblemKind like) {
 void set_field(Problem& problem, const std::string& key, const std::string& value) {
   const auto size = [&] { return number(key, value, 1, kMostSize); };
   const auto flag = [&] { return number(key, value, 0, 1) != 0; };
+  EP_CHECK(problem.kind == ProblemKind::mlp || (key != "act" && key != "gate"),
+           "{} is a part of mlp, not of {}", key, kind_name(problem.kind));
   if (key == "m") {
     problem.batch = size();
     problem.seq = 1;
