@@ -237,7 +237,9 @@ TEST_F(Cuda, CallsOnAStreamOfTheirOwnAreReplayed) {
   const nn::GatedMlp layer(256, 512, {.mode = nn::Mode::fused, .tensor = kHalf});
   const Tensor x = randn({16, 256}, 1, kHalf);
   synchronize(kCuda);
-  const Stream stream(kCuda);
+  std::vector<Stream> streams;  // the last of which no test before has used
+  for (int i = 0; i < 50; ++i) streams.emplace_back(kCuda);
+  const Stream& stream = streams.back();
   const StreamGuard guard(stream);
   const auto call = [&] {
     for (int i = 0; i < 20; ++i) layer.forward(x);

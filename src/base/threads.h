@@ -11,7 +11,7 @@ int core_count();    // the cores this process may use
 int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or core_count()
 void set_thread_count(int count);
 
-// A non-owning reference to a callable, so that parallel_for takes lambdas without an allocation.
+// A non-owning reference to a callable, for lambdas without an allocation.
 template <class... Arguments>
 class FunctionView {
  public:
@@ -36,7 +36,7 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body);
 // The same on so many threads in pieces of `piece`: each thread first takes its own share of [0, count), the
 // same one every time, so that it may find in its caches what it needs; then what others have left of theirs.
 // body(thread, begin, end) is told the thread's number below `threads`, for memory of its own; ended(thread)
-// follows its last one.
+// follows its last one, if it had any, unless that threw.
 int parallel_shares(
     int64_t count, int64_t piece, int threads, ShareFunction body, ThreadFunction ended = [](int) {});
 

@@ -21,8 +21,8 @@ inline constexpr std::array kCudaKernels{CudaKernel::rows, CudaKernel::single, C
 // "ep_fused_gelu_mul_0", the program's name, for rows; the others have their own after it.
 std::string cuda_kernel_name(const PointwiseProgram& program, CudaKernel kernel);
 
-// A translation unit with one of them. NVRTC takes 50 to 65 ms for each, 25 of them for nothing, and 110 for
-// all in one; so they are compiled beside each other.
+// A translation unit with one of them. NVRTC 13.0 takes 52 to 63 ms for each of gelu(a) * b in bf16 on an
+// Emerald Rapids, 25 of them for any text, and 110 for all in one; so they are compiled beside each other.
 std::string cuda_source(const PointwiseProgram& program, CudaKernel kernel);
 // One with all of them, to be read.
 std::string cuda_source(const PointwiseProgram& program);

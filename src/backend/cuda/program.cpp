@@ -23,10 +23,13 @@
 namespace epilogue::cuda {
 namespace {
 
-using Kernels = std::array<cudaKernel_t, codegen::kCudaKernels.size()>;
-cudaKernel_t of(const Kernels& kernels, codegen::CudaKernel kernel) {
-  return kernels[static_cast<size_t>(kernel)];
-}
+// Something for each kernel of a program.
+template <class T>
+struct OfKernels : std::array<T, codegen::kCudaKernels.size()> {
+  T& of(codegen::CudaKernel kernel) { return (*this)[static_cast<size_t>(kernel)]; }
+  const T& of(codegen::CudaKernel kernel) const { return (*this)[static_cast<size_t>(kernel)]; }
+};
+using Kernels = OfKernels<cudaKernel_t>;
 
 // Loaded code stays for the life of the process: a call may be under way, or a recorded graph may hold it.
 struct Loaded {
@@ -60,16 +63,16 @@ Kernels load(const PointwiseProgram& program, int device) {
     return codegen::nvrtc_compile_cached(codegen::cuda_source(program, kernel),
                                          codegen::cuda_kernel_name(program, kernel), architecture, platform);
   };
-  std::array<std::future<std::string>, codegen::kCudaKernels.size()> codes;
-  std::ranges::transform(codegen::kCudaKernels, codes.begin(),
-                         [&](codegen::CudaKernel kernel) { return std::async(compile, kernel); });
+  OfKernels<std::future<std::string>> codes;
+  for (const codegen::CudaKernel kernel : codegen::kCudaKernels)
+    codes.of(kernel) = std::async(compile, kernel);
   cuda_device(device).make_current();
   Kernels kernels;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    const std::string code = codes[i].get(), name = cuda_kernel_name(program, codegen::kCudaKernels[i]);
+  for (const codegen::CudaKernel kernel : codegen::kCudaKernels) {
+    const std::string code = codes.of(kernel).get(), name = codegen::cuda_kernel_name(program, kernel);
     cudaLibrary_t library = nullptr;
     EP_CUDA(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    EP_CUDA(cudaLibraryGetKernel(&kernels[i], library, name.c_str()));
+    EP_CUDA(cudaLibraryGetKernel(&kernels.of(kernel), library, name.c_str()));
   }
   return kernels;
 }
@@ -105,14 +108,14 @@ KernelRan run_program(const KernelCall& call) {
   const ProgramLoop loop = ProgramLoop::over(*call.program, call.outputs, call.inputs);
   codegen::RowsArguments rows;
   if (codegen::rows_arguments(*call.program, loop, rows)) {
-    launch(of(kernels, codegen::has_single(*call.program, rows) ? codegen::CudaKernel::single
-                                                                : codegen::CudaKernel::rows),
+    launch(kernels.of(codegen::has_single(*call.program, rows) ? codegen::CudaKernel::single
+                                                               : codegen::CudaKernel::rows),
            std::max<int64_t>((rows.vectors + codegen::kCudaThreads - 1) / codegen::kCudaThreads, 1), rows,
            device.launch_on());
   } else {
     codegen::StridedArguments strided = codegen::strided_arguments(loop);
     const int64_t blocks = (strided.elements + codegen::kCudaThreads - 1) / codegen::kCudaThreads;
-    launch(of(kernels, codegen::CudaKernel::strided), std::min<int64_t>(blocks, 1 << 16), strided,
+    launch(kernels.of(codegen::CudaKernel::strided), std::min<int64_t>(blocks, 1 << 16), strided,
            device.launch_on());
   }
   return {call.program->name};

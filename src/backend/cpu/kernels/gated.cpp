@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/gemm_problem.h"
+#include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/panel_layer.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "base/intern.h"
@@ -97,6 +98,7 @@ class GatedProblem {
   bool has_down_;
   PanelLayer gate_, up_, down_;
   GatedTileRow make_in_tile_ = nullptr;
+  RowKernel narrow_;  // from f32 to y
   // Columns of hidden that are made at a time: of many rows by tiles so few that all stays in L1.
   int64_t step_;
   bool makes_aside_;  // each while the next ones are multiplied
@@ -125,6 +127,7 @@ GatedProblem::GatedProblem(PanelForm form, const KernelCall& call)
   makes_aside_ = many && shape.aside;
   if (gate_.in_tiles()) make_in_tile_ = gated_tile_row(call.attrs.act, form);
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
+  narrow_ = copy_kernel(DType::f32, y_.dtype).row;
 }
 
 GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows, int64_t columns) const {
@@ -147,7 +150,8 @@ void GatedProblem::make_row(const Products& products, int64_t row) {
   const auto& [hidden, rows, columns, gate, up] = products;
   if (!has_down_ || !gate_.in_tiles()) {
     act_mul_(gate.at(row), up.at(row), columns.size());
-    if (!has_down_) y_.store({hidden.row + row, hidden.row + row + 1}, columns, gate.from_row(row));
+    if (!has_down_ && y_.needs_copy())
+      narrow_(y_.at(hidden.row + row, columns.begin), gate.at(row), nullptr, columns.size());
     return;
   }
   for (int64_t column = columns.begin; column < columns.end; column += kAmxDepth) {
@@ -230,6 +234,7 @@ int GatedProblem::run_columns(int threads) {
   const ColumnShares shares(rows, gate_, threads);
   const ScratchBuffers buffers = scratch(shares.all_rows(), std::min(step_, shares.widest()));
   std::vector<Making> makings;
+  makings.reserve(static_cast<size_t>(threads));
   for (int thread = 0; thread < threads; ++thread) makings.push_back(buffers.from_row(shares.row_of(thread)));
   const auto making = [&](int thread) -> Making& { return makings[static_cast<size_t>(thread)]; };
   const auto multiply = [&](int thread, Span part, Span columns) {

@@ -155,14 +155,23 @@ TEST(GatedPanels, RandomProblemsMatchFloat64) {
   check_random_problems(kSanitized ? 20 : 300, {DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64});
 }
 
-TEST(GatedTiles, RandomProblemsMatchFloat64) {
+// On few threads, where vectors compute beside the tiles, and on more.
+void check_random_problems_by_tiles(int count, DType dtype) {
   const WithEmulatedTiles tiles;
-  check_random_problems(kSanitized ? 8 : 100, {DType::bf16});
+  const int before = thread_count();
+  for (const int threads : {2, 8}) {
+    set_thread_count(threads);
+    check_random_problems(count, {dtype});
+  }
+  set_thread_count(before);
+}
+
+TEST(GatedTiles, RandomProblemsMatchFloat64) {
+  check_random_problems_by_tiles(kSanitized ? 6 : 60, DType::bf16);
 }
 
 TEST(GatedParts, RandomProblemsMatchFloat64) {
-  const WithEmulatedTiles tiles;
-  check_random_problems(kSanitized ? 8 : 60, {DType::f32});
+  check_random_problems_by_tiles(kSanitized ? 6 : 40, DType::f32);
 }
 
 TEST(GatedTiles, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {

@@ -39,7 +39,7 @@ struct LeftRows {
   int64_t stride = 0;
   bool in_tiles = false;
 
-  // In tiles: of a row's first 32 columns, or any 32 after them.
+  // In tiles: of a column that is a multiple of 32, since 32 of them lie side by side.
   void* at(int64_t row, int64_t column = 0) const {
     const int64_t in_tile = in_tiles ? row % kAmxRows : 0;
     const int64_t offset = in_tiles ? tile_offset(row - in_tile, column, stride) : row * stride + column;

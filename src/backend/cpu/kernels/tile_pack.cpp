@@ -25,7 +25,7 @@ class Parts {
     const U32Tag du;
     const hn::Rebind<uint16_t, F32Tag> d16;
     const auto upper = hn::Set(du, 0xffff0000), half = hn::Set(du, 0x8000);
-    const auto put = [&](auto bits, int64_t part) HWY_ATTR {
+    const auto put_part = [&](auto bits, int64_t part) HWY_ATTR {
       hn::StoreU(hn::DemoteTo(d16, hn::BitCast(I32Tag(), hn::ShiftRight<16>(bits))), d16,
                  to + part * kAmxTileElements);
     };
@@ -33,9 +33,9 @@ class Parts {
     largest_ = hn::Max(largest_, hn::ShiftLeft<1>(bits));  // without its sign
     const auto rest = hn::Sub(x.v, hn::BitCast(d, hn::And(bits, upper)));
     const auto second = hn::And(hn::Add(hn::BitCast(du, rest), half), upper);
-    put(bits, 0);
-    put(second, 1);
-    put(hn::BitCast(du, hn::Sub(rest, hn::BitCast(d, second))), 2);
+    put_part(bits, 0);
+    put_part(second, 1);
+    put_part(hn::BitCast(du, hn::Sub(rest, hn::BitCast(d, second))), 2);
   }
   HWY_INLINE bool all_finite() const {
     return hn::AllFalse(U32Tag(), hn::Gt(largest_, hn::Set(U32Tag(), 0xfeffffff)));
@@ -45,7 +45,7 @@ class Parts {
   hn::Vec<U32Tag> largest_;
 };
 
-// As parts, of which a tile has one.
+// The same for one tile: rounded to bf16.
 struct Rounded {
   HWY_INLINE void put(F32x x, uint16_t* to) { store(x, reinterpret_cast<Bf16*>(to)); }
   HWY_INLINE bool all_finite() const { return true; }
@@ -72,10 +72,10 @@ bool gated_row(const float* gate, const float* up, int64_t columns, uint16_t* to
     gate = fill(gate, whole_gate);
     up = fill(up, whole_up);
   }
-  To put;
+  To row;
   for (int64_t i = 0; i < kAmxDepth; i += static_cast<int64_t>(hn::Lanes(F32Tag())))
-    put.put(function(load(gate + i), load(up + i)), to + i);
-  return put.all_finite();
+    row.put(function(load(gate + i), load(up + i)), to + i);
+  return row.all_finite();
 }
 
 template <class To>
