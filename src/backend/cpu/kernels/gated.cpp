@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/gemm_problem.h"
-#include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/panel_layer.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "base/intern.h"
@@ -98,7 +97,6 @@ class GatedProblem {
   bool has_down_;
   PanelLayer gate_, up_, down_;
   GatedTileRow make_in_tile_ = nullptr;
-  RowKernel narrow_;  // from f32 to y
   // Columns of hidden that are made at a time: of many rows by tiles so few that all stays in L1.
   int64_t step_;
   bool makes_aside_;  // each while the next ones are multiplied
@@ -127,7 +125,6 @@ GatedProblem::GatedProblem(PanelForm form, const KernelCall& call)
   makes_aside_ = many && shape.aside;
   if (gate_.in_tiles()) make_in_tile_ = gated_tile_row(call.attrs.act, form);
   y_ = {const_cast<void*>(call.output.data()), x.dtype(), has_down_ ? down_.n : gate_.n};
-  narrow_ = copy_kernel(DType::f32, y_.dtype).row;
 }
 
 GatedProblem::ScratchBuffers GatedProblem::scratch(int64_t rows, int64_t columns) const {
@@ -150,8 +147,7 @@ void GatedProblem::make_row(const Products& products, int64_t row) {
   const auto& [hidden, rows, columns, gate, up] = products;
   if (!has_down_ || !gate_.in_tiles()) {
     act_mul_(gate.at(row), up.at(row), columns.size());
-    if (!has_down_ && y_.needs_copy())
-      narrow_(y_.at(hidden.row + row, columns.begin), gate.at(row), nullptr, columns.size());
+    if (!has_down_) y_.store({hidden.row + row, hidden.row + row + 1}, columns, gate.from_row(row));
     return;
   }
   for (int64_t column = columns.begin; column < columns.end; column += kAmxDepth) {
@@ -191,8 +187,8 @@ void GatedProblem::run_block(const LeftRows& x, int64_t rows, Hidden hidden, Mak
   const int64_t panels = (gate_.n + shape.columns - 1) / shape.columns;
   const int64_t slices = (panels + shape.slice_panels - 1) / shape.slice_panels;
   for (int64_t i = 0; i < slices; ++i) {
-    const Span slice{panels * i / slices * shape.columns,
-                     std::min(panels * (i + 1) / slices * shape.columns, gate_.n)};
+    const Span some = Span{0, panels}.share(i, slices);
+    const Span slice{some.begin * shape.columns, std::min(some.end * shape.columns, gate_.n)};
     const void* next = gate_.at(i + 1 < slices ? slice.end : 0, 0);
     hidden.column = slice.begin;
     multiply_gated(x, rows, slice, hidden, making, has_down_ ? down_.at(0, slice.begin) : next);

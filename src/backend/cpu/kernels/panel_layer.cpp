@@ -67,13 +67,16 @@ LeftRows InputRows::read(Span rows, const LeftRows& copy) const {
   return copy;
 }
 
+OutputRows::OutputRows(void* rows, DType type, int64_t columns) : data(rows), dtype(type), width(columns) {
+  if (needs_copy()) narrow = copy_kernel(DType::f32, dtype).row;
+}
+
 Rows OutputRows::place(int64_t row, int64_t column, const Rows& copy) const {
   return needs_copy() ? copy : Rows{static_cast<float*>(at(row, column)), width};
 }
 
 void OutputRows::store(Span rows, Span columns, const Rows& from) const {
   if (!needs_copy()) return;
-  const RowKernel narrow = copy_kernel(DType::f32, dtype).row;
   if (columns.size() == width && from.stride == width)
     return narrow(at(rows.begin, 0), from.data, nullptr, rows.size() * width);
   for (int64_t r = 0; r < rows.size(); ++r)
@@ -145,8 +148,8 @@ void multiply_columns(const LeftRows& x, int64_t rows, const PanelLayer& layer, 
   const int64_t steps = (layer.k + shape.depth_step - 1) / shape.depth_step;
   const int64_t parts = (layer.k + shape.depth - 1) / shape.depth;
   for (int64_t i = 0; i < parts; ++i) {
-    const Span depth{steps * i / parts * shape.depth_step,
-                     std::min(steps * (i + 1) / parts * shape.depth_step, layer.k)};
+    const Span some = Span{0, steps}.share(i, parts);
+    const Span depth{some.begin * shape.depth_step, std::min(some.end * shape.depth_step, layer.k)};
     multiply_part(x.from_column(depth.begin), rows, layer, depth, columns, to,
                   depth.end < layer.k ? layer.at(columns.begin, depth.end) : next, i == 0 ? aside : nullptr);
   }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/cpu/kernels/panel_product.h"
+#include "backend/cpu/kernels/strided_loop.h"
 #include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/packed_weight.h"
 #include "base/threads.h"
@@ -77,9 +78,13 @@ struct InputRows {
 
 // Where results go: contiguous, f32 or 16-bit floats, which are rounded to once.
 struct OutputRows {
+  OutputRows() = default;
+  OutputRows(void* rows, DType type, int64_t columns);
+
   void* data = nullptr;
   DType dtype = DType::f32;
   int64_t width = 0;
+  RowKernel narrow = nullptr;  // from f32, where they are not
 
   bool needs_copy() const { return dtype != DType::f32; }
   RowBuffer buffer(int64_t rows, int64_t columns) const {
