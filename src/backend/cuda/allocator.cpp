@@ -74,10 +74,17 @@ detail::StorageRef Allocator::allocate(size_t bytes, cudaStream_t stream, Pool* 
     const size_t rounded = round_up(bytes, kGranule);
     const std::lock_guard lock(mutex_);
     if (!events_.empty()) collect_passed_events();
-    Block* block = find_free(rounded, stream, pool);
-    if (!block) block = make_segment(rounded, stream, pool);
-    split(block, rounded);
-    block->allocated = true;
+    Block* block = take_recent(rounded, stream, pool);
+    if (!block) {
+      block = find_free(rounded, stream, pool);
+      if (!block && !recent_.empty()) {
+        free_recent();
+        block = find_free(rounded, stream, pool);
+      }
+      if (!block) block = make_segment(rounded, stream, pool);
+      split(block, rounded);
+      block->allocated = true;
+    }
     owned->block = block;
     owned->data = block->data;
     ++stats_.allocations;
@@ -172,7 +179,43 @@ void Allocator::release(Block* block) {
     events_[stream].emplace_back(event, block);
   }
   block->also_on.clear();
-  if (block->waiting == 0) make_free(block);
+  if (block->waiting == 0) keep_recent(block);
+}
+
+// Where its neighbours are concerned, a recent block is still in use.
+void Allocator::keep_recent(Block* block) {
+  block->allocated = true;
+  if (recent_.size() == kMostRecent) free_recent(1);
+  recent_.push_back(block);
+  count_recent(block, 1);
+}
+
+void Allocator::count_recent(const Block* block, int sign) {
+  const int64_t bytes = sign * static_cast<int64_t>(block->bytes);
+  stats_.active -= bytes;
+  if (block->is_split()) stats_.inactive_split += bytes;
+}
+
+Block* Allocator::take_recent(size_t bytes, cudaStream_t stream, const Pool* pool) {
+  const auto found = std::find_if(recent_.rbegin(), recent_.rend(), [&](const Block* block) {
+    return block->bytes == bytes && block->stream == stream && block->pool == pool;
+  });
+  if (found == recent_.rend()) return nullptr;
+  Block* block = *found;
+  recent_.erase(std::next(found).base());
+  if (block->is_split()) stats_.inactive_split -= static_cast<int64_t>(block->bytes);
+  return block;
+}
+
+void Allocator::free_recent(size_t most) {
+  const auto end = recent_.begin() + static_cast<std::ptrdiff_t>(std::min(most, recent_.size()));
+  const std::vector<Block*> oldest(recent_.begin(), end);
+  recent_.erase(recent_.begin(), end);
+  for (Block* block : oldest) {
+    count_recent(block, -1);
+    block->allocated = false;
+    make_free(block);
+  }
 }
 
 void Allocator::make_free(Block* block) {
@@ -222,6 +265,7 @@ int64_t Allocator::free_segments() {
   const OutsideCapture outside;
   cudaDeviceSynchronize();
   collect_passed_events();
+  free_recent();
   int64_t freed = 0;
   for (auto* list : {&shared_.small, &shared_.large})
     for (auto at = list->begin(); at != list->end();) {
@@ -249,6 +293,7 @@ Pool* Allocator::make_pool() {
 
 void Allocator::retire_pool(Pool* pool) {
   const std::lock_guard lock(mutex_);
+  free_recent();
   retired_.insert(graph_pools_.extract(pool));
   for (auto* list : {&pool->small, &pool->large}) {
     const std::vector<Block*> blocks(list->begin(), list->end());

@@ -70,6 +70,10 @@ class Allocator {
   Block* find_free(size_t bytes, cudaStream_t stream, Pool* pool);
   Block* make_segment(size_t bytes, cudaStream_t stream, Pool* pool);
   void split(Block* block, size_t bytes);
+  void keep_recent(Block* block);
+  void count_recent(const Block* block, int sign);
+  Block* take_recent(size_t bytes, cudaStream_t stream, const Pool* pool);
+  void free_recent(size_t most = kMostRecent);
   void make_free(Block* block);
   Block* merge(Block* block, Block* neighbour);
   void collect_passed_events();
@@ -80,6 +84,10 @@ class Allocator {
   const int device_;
   mutable std::mutex mutex_;
   Pool shared_;
+  // Blocks given back last, neither merged nor listed yet, the latest behind: a loop asks for the same sizes
+  // again, and to cut a block out of its neighbours and merge it again costs as much as the rest of a call.
+  static constexpr size_t kMostRecent = 8;
+  std::vector<Block*> recent_;
   std::map<Pool*, std::unique_ptr<Pool>> graph_pools_;
   std::map<Pool*, std::unique_ptr<Pool>> retired_;  // blocks in use still point to them
   std::map<cudaStream_t, std::vector<std::pair<cudaEvent_t, Block*>>> events_;
