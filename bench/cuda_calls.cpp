@@ -30,9 +30,16 @@ double us_of(const std::function<void()>& call) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-double median_us(const std::function<void()>& call, int calls = 300) {
+void synchronize_device() { synchronize(kDevice); }
+void nothing() {}
+
+// `after` each call comes what is not timed.
+double median_us(const std::function<void()>& call, int calls = 300, void (*after)() = nothing) {
   std::vector<double> us;
-  for (int i = 0; i < calls; ++i) us.push_back(us_of(call));
+  for (int i = 0; i < calls; ++i) {
+    us.push_back(us_of(call));
+    after();
+  }
   std::sort(us.begin(), us.end());
   return us[us.size() / 2];
 }
@@ -43,25 +50,42 @@ struct Result {
 };
 
 // (64, 1024, 4096): where the host's time counts.
-void measure_walls(nn::Mode mode, std::vector<Result>& results) {
-  const std::string prefix = nn::mode_name(mode);
-  const nn::GatedMlp layer(1024, 4096, {.mode = mode, .tensor = kOptions});
-  Tensor x = randn({64, 1024}, 1, kOptions), y;
-  const auto call = [&] {
+struct SmallBatch {
+  explicit SmallBatch(nn::Mode mode)
+      : name(nn::mode_name(mode)), layer(1024, 4096, {.mode = mode, .tensor = kOptions}) {}
+  void call() const {
     layer.forward(x);
     synchronize(kDevice);
-  };
-  for (int i = 0; i < 200; ++i) call();
-  const double before = median_us(call);
-  results.push_back({prefix + " wall us", before});
-  const Graph graph = Graph::capture(kDevice, [&] { y = layer.forward(x); });
+  }
+  std::string name;
+  nn::GatedMlp layer;
+  Tensor x = randn({64, 1024}, 1, kOptions);
+};
+
+void measure_walls(nn::Mode mode, const std::string& when, std::vector<Result>& results) {
+  const SmallBatch batch(mode);
+  const auto name = [&](const char* what) { return batch.name + " " + what + when; };
+  for (int i = 0; i < 200; ++i) batch.call();
+  results.push_back({name("wall us"), median_us([&] { batch.call(); })});
+  results.push_back(
+      {name("returns after us"), median_us([&] { batch.layer.forward(batch.x); }, 300, synchronize_device)});
+  Tensor y;
+  const Graph graph = Graph::capture(kDevice, [&] { y = batch.layer.forward(batch.x); });
   const auto replay = [&] {
     graph.replay();
     synchronize(kDevice);
   };
   for (int i = 0; i < 50; ++i) replay();
-  results.push_back({prefix + " graph wall us", median_us(replay)});
-  // Windows in turns with calls that are not profiled: the host's speed changes by the second.
+  results.push_back({name("graph wall us"), median_us(replay)});
+  results.push_back(
+      {name("graph returns after us"), median_us([&] { graph.replay(); }, 300, synchronize_device)});
+}
+
+// Windows in turns with calls that are not profiled: the host's speed changes by the second.
+void measure_profiled(nn::Mode mode, std::vector<Result>& results) {
+  const SmallBatch batch(mode);
+  const auto call = [&] { batch.call(); };
+  for (int i = 0; i < 200; ++i) call();
   std::vector<double> profiled, after;
   int64_t dropped = 0;
   for (int round = 0; round < 9; ++round) {
@@ -77,11 +101,11 @@ void measure_walls(nn::Mode mode, std::vector<Result>& results) {
   }
   std::sort(profiled.begin(), profiled.end());
   std::sort(after.begin(), after.end());
-  results.push_back({prefix + " profiled over not", profiled[4]});
-  results.push_back({prefix + " profiled over not, least", profiled.front()});
-  results.push_back({prefix + " profiled over not, most", profiled.back()});
-  results.push_back({prefix + " after profiling over before", after[4]});
-  results.push_back({prefix + " dropped records", static_cast<double>(dropped)});
+  results.push_back({batch.name + " profiled over not", profiled[4]});
+  results.push_back({batch.name + " profiled over not, least", profiled.front()});
+  results.push_back({batch.name + " profiled over not, most", profiled.back()});
+  results.push_back({batch.name + " after profiling over before", after[4]});
+  results.push_back({batch.name + " dropped records", static_cast<double>(dropped)});
 }
 
 // 64 batch sizes never met before, each called once.
@@ -177,9 +201,15 @@ int main(int argc, char** argv) {
   if (build || all) measure_build(results);
   if (all)
     for (const nn::Mode mode : nn::available_modes()) measure_new_sizes(mode, results);
-  if (walls || all)
-    for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, results);
+  // Before the first profile of the process, and after it: what CUPTI leaves behind stays.
+  if (walls || all) {
+    for (const nn::Mode mode : nn::available_modes()) measure_walls(mode, "", results);
+    measure_profiled(nn::Mode::fused, results);
+    measure_walls(nn::Mode::fused, ", after a profile", results);
+  }
   if (all) {
+    for (const nn::Mode mode : {nn::Mode::eager, nn::Mode::compiled, nn::Mode::tuned})
+      measure_profiled(mode, results);
     compare_clocks(results);
     measure_launches(results);
   }
