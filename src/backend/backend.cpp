@@ -84,7 +84,7 @@ void Backend::launch_asked(const AskedImplementation& asked, const KernelCall& c
 void Backend::launch(const KernelCall& call) {
   if (call.attrs.implementation) [[unlikely]]
     launch_asked(*call.attrs.implementation, call);
-  else
+  else if (!run_again(call))
     run(find(call), call);
 }
 

@@ -124,6 +124,8 @@ class Backend {
   std::vector<Refusal> refusals(const KernelCall& call) const;
   // THE choke point: every kernel of every mode runs through here, and its event is emitted by run().
   void launch(const KernelCall& call);
+  // Runs a call that has run before with the same memory as it did then, asking nobody; false: it has not.
+  virtual bool run_again(const KernelCall&) { return false; }
 
  private:
   void launch_asked(const AskedImplementation& asked, const KernelCall& call);

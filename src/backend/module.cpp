@@ -50,9 +50,8 @@ const BackendModule* cuda_module(std::string* why) {
 Backend& backend_for(Device device) {
   if (device.type == DeviceType::cpu) [[likely]]
     return cpu_backend();
-  std::string why;
-  const BackendModule* module = cuda_module(&why);
-  EP_CHECK(module, "device {} is not there: {}", device_name(device), why);
+  const BackendModule* module = cuda_module();
+  EP_CHECK(module, "device {} is not there: {}", device_name(device), why_no_devices(DeviceType::cuda));
   EP_CHECK(device.index >= 0 && device.index < module->device_count,
            "device {} is not there: this machine has {} CUDA device{}", device_name(device),
            module->device_count, module->device_count == 1 ? "" : "s");

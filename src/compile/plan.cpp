@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "op/dispatch.h"
+#include "op/gated.h"
 #include "op/infer.h"
 #include "profile/event.h"
 #include "tensor/storage.h"
@@ -33,12 +34,11 @@ int64_t flops_of(const Graph& graph, const Node& node) {
 Tensor run_gated(const Node& node, const std::vector<Tensor>& inputs) {
   const bool whole = node.op == Op::gated_mlp;
   const size_t weights = whole ? 4 : 3;
-  GatedWeights parts{.gate = inputs[1], .up = inputs[2], .down = whole ? inputs[3] : Tensor{}};
-  if (inputs.size() > weights) {
-    parts.gate_bias = inputs[weights];
-    parts.up_bias = inputs[weights + 1];
-    if (whole) parts.down_bias = inputs[weights + 2];
-  }
+  static const Tensor kNone;
+  const auto bias = [&](size_t i) -> const Tensor& {
+    return weights + i < inputs.size() ? inputs[weights + i] : kNone;
+  };
+  const GatedParts parts{inputs[1], inputs[2], whole ? inputs[3] : kNone, bias(0), bias(1), bias(2)};
   return whole ? gated_mlp(inputs[0], parts, node.attrs.act) : gated_linear(inputs[0], parts, node.attrs.act);
 }
 

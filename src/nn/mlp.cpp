@@ -112,7 +112,11 @@ Tensor GatedMlp::forward(const Tensor& x) const {
   EP_CHECK(mode != Mode::fused || !act_mul_kernel,
            "GatedMlp: a kernel package's act-mul kernel has no place in mode fused; use tuned, or "
            "restore_kernels()");
-  if (mode == Mode::fused) return gated_mlp(x, weights(), act);
+  if (mode == Mode::fused) {
+    const GatedParts parts{gate_proj.weight, up_proj.weight, down_proj.weight,
+                           gate_proj.bias,   up_proj.bias,   down_proj.bias};
+    return gated_mlp(x, parts, act);
+  }
   const auto run = [this](const Tensor& in) {
     // On a CPU up comes to stand where gate was, while the caches still have it (eager, f32, 1024 rows of
     // 768/3072: 49.1 ms to 46.9). On a GPU the second product begins under the first.

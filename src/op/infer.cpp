@@ -1,7 +1,5 @@
 #include "op/infer.h"
 
-#include <array>
-
 #include "base/check.h"
 #include "tensor/storage.h"
 
@@ -72,16 +70,15 @@ Inferred infer_addmm(const OpRow& row, const Tensor& bias, const Tensor& a, cons
   return out;
 }
 
-Inferred infer_linear(const OpRow& row, std::span<const Tensor> inputs) {
-  const Tensor &x = inputs[0], &weight = inputs[1];
+Inferred infer_linear(const OpRow& row, const Tensor& x, const Tensor& weight, const Tensor* bias) {
   check_floating(row, x);
   EP_CHECK(weight.dim() == 2, "{}: expected a weight of [out, in], got {}", row.name, describe(weight));
   EP_CHECK(x.dim() >= 1 && x.size(-1) == weight.size(1),
            "{}: x {} does not fit weight {}: expected x [..., {}] for a weight of [out, in]", row.name,
            describe(x), describe(weight), weight.size(1));
-  if (inputs.size() == 3)
-    EP_CHECK(inputs[2].dim() == 1 && inputs[2].size(0) == weight.size(0),
-             "{}: expected a bias of [{}], got {}", row.name, weight.size(0), describe(inputs[2]));
+  if (bias)
+    EP_CHECK(bias->dim() == 1 && bias->size(0) == weight.size(0), "{}: expected a bias of [{}], got {}",
+             row.name, weight.size(0), describe(*bias));
   Dims sizes = x.sizes();
   sizes[x.dim() - 1] = weight.size(0);
   return new_tensor(x, sizes);
@@ -92,7 +89,7 @@ Inferred infer_gated(const OpRow& row, Op op, std::span<const Tensor> inputs) {
   const size_t weights = op == Op::gated_mlp ? 4 : 3;
   EP_CHECK(inputs.size() == weights || inputs.size() == 2 * weights - 1,
            "{}: expected a bias for each weight or none, got {} inputs", row.name, inputs.size());
-  infer_linear(row, std::array{x, gate});
+  infer_linear(row, x, gate, nullptr);
   EP_CHECK(up.sizes() == gate.sizes(), "{}: gate weight {} and up weight {} differ", row.name, describe(gate),
            describe(up));
   const int64_t hidden = gate.size(0);
@@ -199,7 +196,7 @@ Inferred infer(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
   }
   if (op == Op::linear) {
     check_same(row, inputs);
-    return infer_linear(row, inputs);
+    return infer_linear(row, first, inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr);
   }
   if (op == Op::matmul) {
     check_same(row, inputs);

@@ -44,6 +44,7 @@ class CudaBackend final : public Backend, public DeviceQueues {
   detail::StorageRef allocate(size_t bytes) override { return device_.allocate(bytes); }
   void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) override;
   std::span<const Implementation> implementations() const override { return kImplementations; }
+  bool run_again(const KernelCall& call) override;
   void synchronize() override;
   MemoryStats memory_stats() const override { return device_.allocator().stats(); }
   void reset_peak_memory() override { device_.allocator().reset_peak(); }
@@ -84,6 +85,8 @@ class CudaBackend final : public Backend, public DeviceQueues {
   void run(const Implementation& implementation, const KernelCall& call) override;
 
  private:
+  bool replays() const;
+  void note_uses(const KernelCall& call);
   void note_use(const Storage* storage);
   CudaDevice& device_;
   std::mutex idle_streams_mutex_;
@@ -95,16 +98,30 @@ LaunchMemo& memo_of(const CudaDevice& device) {
   return memos[device.index()];
 }
 
+bool CudaBackend::replays() const {
+  static const bool wanted = env_flag(EnvVar::replay, true);
+  return wanted && !device_.capture();
+}
+
+// What makes an implementation take a call is in the call's signature, so none is asked again; but where
+// dispatch is to be told, all are.
+bool CudaBackend::run_again(const KernelCall& call) {
+  static const bool tells = verbose("dispatch");
+  if (tells || !replays()) return false;
+  device_.make_current();
+  if (!memo_of(device_).replay(device_, call)) return false;
+  note_uses(call);
+  device_.launch_is_over();
+  return true;
+}
+
 // The kernel's event comes from the driver (profile/cupti.cpp), which sees what the libraries launch too.
 void CudaBackend::run(const Implementation& implementation, const KernelCall& call) {
   device_.make_current();
-  for (const Tensor& input : call.inputs) note_use(input.storage());
-  note_use(call.output.storage());
-  for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
+  note_uses(call);
   try {
-    static const bool replays = env_flag(EnvVar::replay, true);
     const AskedImplementation* asked = call.attrs.implementation;
-    if (!replays || device_.capture() || (asked && !asked->replayable))
+    if (!replays() || (asked && !asked->replayable))
       implementation.run(call);
     else
       memo_of(device_).run(device_, implementation, call);
@@ -112,6 +129,12 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
   } catch (const Error& error) {
     fail("{} by {}: {}", op_row(call.op).name, implementation.name, error.what());
   }
+}
+
+void CudaBackend::note_uses(const KernelCall& call) {
+  for (const Tensor& input : call.inputs) note_use(input.storage());
+  note_use(call.output.storage());
+  for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
 }
 
 void CudaBackend::note_use(const Storage* storage) {

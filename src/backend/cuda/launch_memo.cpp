@@ -91,24 +91,32 @@ void LaunchMemo::clear() {
 }
 
 // Open addressing; half of the slots stay empty.
-LaunchMemo::Entry& LaunchMemo::entry_of(const CallSignature& words) {
-  if (table_.empty() || used_ >= kMost) clear();
-  const uint64_t hash = hash_of(words);
+LaunchMemo::Entry& LaunchMemo::slot_of(const CallSignature& words, uint64_t hash) {
   size_t at = hash % kSlots;
   while (!table_[at].words.empty() && (table_[at].hash != hash || table_[at].words != words))
     at = (at + 1) % kSlots;
-  Entry& entry = table_[at];
-  if (entry.words.empty()) {
-    entry.hash = hash;
-    entry.words = words;
-    ++used_;
-  }
-  return entry;
+  return table_[at];
+}
+
+bool LaunchMemo::replay(CudaDevice& device, const KernelCall& call) {
+  if (table_.empty()) return false;
+  write_signature(words_, call, device.stream());
+  const Entry& entry = slot_of(words_, hash_of(words_));
+  if (!entry.graph) return false;
+  EP_CUDA(cudaGraphLaunch(entry.graph, device.stream()));
+  return true;
 }
 
 void LaunchMemo::run(CudaDevice& device, const Implementation& implementation, const KernelCall& call) {
+  if (table_.empty() || used_ >= kMost) clear();
   write_signature(words_, call, device.stream());
-  Entry& entry = entry_of(words_);
+  const uint64_t hash = hash_of(words_);
+  Entry& entry = slot_of(words_, hash);
+  if (entry.words.empty()) {
+    entry.hash = hash;
+    entry.words = words_;
+    ++used_;
+  }
   if (entry.seen >= kTimesBefore && !entry.graph) capture(device, implementation, call, entry);
   if (entry.graph) {
     EP_CUDA(cudaGraphLaunch(entry.graph, device.stream()));

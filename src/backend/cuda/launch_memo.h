@@ -28,7 +28,9 @@ class LaunchMemo {
   LaunchMemo(const LaunchMemo&) = delete;
   LaunchMemo& operator=(const LaunchMemo&) = delete;
 
-  // Runs the call, by its graph where there is one.
+  // Runs the call by its graph; false: there is none.
+  bool replay(CudaDevice& device, const KernelCall& call);
+  // Runs it in any case, and makes the graph when it has come often enough.
   void run(CudaDevice& device, const Implementation& implementation, const KernelCall& call);
 
  private:
@@ -38,7 +40,7 @@ class LaunchMemo {
     int seen = 0;  // below 0: it cannot be replayed
     cudaGraphExec_t graph = nullptr;
   };
-  Entry& entry_of(const CallSignature& words);
+  Entry& slot_of(const CallSignature& words, uint64_t hash);  // theirs, or the empty one to be
   void capture(CudaDevice& device, const Implementation& implementation, const KernelCall& call,
                Entry& entry);
   void clear();
