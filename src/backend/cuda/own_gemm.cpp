@@ -32,13 +32,21 @@ bool previous_writes_weights(const CudaDevice& device, const GatedGemmProblem& p
          (problem.up && device.previous_writes(problem.up, bytes_of(problem.n, problem.up_stride)));
 }
 
+// See Overlap. Where all of its blocks stand at once there is nothing to crowd.
+bool crowds(const CudaDevice& device, const GatedGemmProblem& problem, const GemmConfig& config) {
+  constexpr int64_t large = int64_t{64} << 20;
+  if (config.kernel != GemmKernel::skinny || config.per_sm == 1) return false;
+  const auto ceiling = [](int64_t value, int64_t unit) { return (value + unit - 1) / unit; };
+  const int64_t outputs = problem.up ? config.columns / 2 : config.columns;
+  const int64_t blocks = ceiling(problem.n, outputs) * ceiling(problem.m, config.rows) * config.split;
+  return 2 * problem.n * problem.k * (problem.up ? 2 : 1) >= large &&
+         blocks > config.per_sm * device.properties().multiProcessorCount;
+}
+
 }  // namespace
 
 cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmConfig& config) {
-  const int64_t weights = 2 * problem.n * problem.k * (problem.up ? 2 : 1);
-  const bool crowds = config.kernel == GemmKernel::skinny && config.per_sm > 1 &&
-                      weights >= int64_t{64} << 20;  // see Overlap
-  if (!crowds && device.launch_on().overlap)
+  if (device.launch_on().overlap && !crowds(device, problem, config))
     problem.overlap = device.previous_lets_next_begin() && !previous_writes_weights(device, problem)
                           ? Overlap::weights
                           : Overlap::launch;

@@ -19,8 +19,9 @@ namespace epilogue::cuda {
 
 // What of a kernel may run before the one before it on the stream has ended (programmatic dependent launch).
 // x is never read and the output never written before that. Worth 1 us where kernels are short. Not for
-// weights of 64 MB and more through the skinny kernel: its blocks then crowd on the multiprocessors that were
-// free first (M = 16, 4096 x 14336: 58 us alone, 62 with it), unless they take all of its shared memory.
+// weights of 64 MB and more through the skinny kernel in several rounds of blocks: these then crowd on the
+// multiprocessors that were free first (M = 16, 4096 x 14336: 58 us alone, 62 with it), unless they take all
+// of its shared memory.
 enum class Overlap : uint8_t {
   none,
   launch,   // blocks start and wait: right after any kernel

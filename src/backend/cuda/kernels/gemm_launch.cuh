@@ -133,6 +133,15 @@ cudaError_t launch_tile(const GatedGemmProblem& p, cudaStream_t stream) {
                        {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
+// How many of n columns each block takes, at most `most` and in eights, for as many blocks as make full rounds
+// of `at_once`: none is then done while another has half of its work before it.
+inline int even_share(int64_t n, int most, int64_t at_once) {
+  at_once = std::max<int64_t>(at_once, 1);
+  const int64_t blocks = (n + most - 1) / most, rounds = (blocks + at_once - 1) / at_once;
+  const int64_t share = (n + rounds * at_once - 1) / (rounds * at_once);
+  return static_cast<int>(std::min<int64_t>(most, (share + 7) / 8 * 8));
+}
+
 template <class S>
 cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   static std::atomic<uint64_t> ready{0};
@@ -140,14 +149,16 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   SkinnyArguments a;
   const void* up = S::gated ? p.up : p.gate;
   const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
+  a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n);
+  a.token_tiles = (a.m + S::tokens - 1) / S::tokens;
+  a.outputs = S::split > 1 ? S::outputs
+                           : even_share(p.n, S::outputs, S::per_sm * multiprocessors_of_current_device() / a.token_tiles);
   if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::tokens, S::depth), &a.x) ||
-      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::outputs, S::depth), &a.gate) ||
-      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::outputs, S::depth), &a.up))
+      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, a.outputs, S::depth), &a.gate) ||
+      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, a.outputs, S::depth), &a.up))
     return cudaErrorInvalidValue;
   a.epilogue = epilogue_arguments(p);
   a.out = p.out, a.out_stride = p.out_stride;
-  a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n);
-  a.token_tiles = (a.m + S::tokens - 1) / S::tokens;
   a.k_steps = static_cast<int>((p.k + S::depth - 1) / S::depth);
   a.weights_settled = p.overlap == Overlap::weights;
   // What passes is marked to leave first, so that x stays. Smaller weights are not: where the cache is full
@@ -155,7 +166,7 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   // weights from memory each time (64 x 1024 x 4096, one synchronised call: 18.5 us, 17.0 without).
   constexpr int64_t may_stay = int64_t{32} << 20;
   a.weights_pass = a.token_tiles == 1 && p.n * p.k * (S::gated ? 4 : 2) > may_stay;
-  const int64_t all_blocks = (p.n + S::outputs - 1) / S::outputs * S::split * a.token_tiles;
+  const int64_t all_blocks = (p.n + a.outputs - 1) / a.outputs * S::split * a.token_tiles;
   if (all_blocks > 1 << 30) return cudaErrorInvalidConfiguration;
   const int blocks = static_cast<int>(all_blocks);
   a.next = {p, blocks, S::per_sm * multiprocessors_of_current_device()};

@@ -23,6 +23,7 @@ struct SkinnyArguments {
   void* out;
   int64_t out_stride;    // elements between tokens
   int m, n;              // tokens, columns of the output
+  int outputs;           // columns of a block: at most the shape's, in eights, so that all blocks end together
   int token_tiles;       // neighbouring blocks that read the same weights for other tokens
   int k_steps;           // stages of K, over the whole cluster
   bool weights_settled;  // no kernel that may still run writes the weights
@@ -65,7 +66,7 @@ namespace skinny {
 template <class S>
 __device__ __forceinline__ void load_weights(const SkinnyArguments& a, uint32_t to, uint32_t barrier,
                                              int tile, int step) {
-  const int row = tile * S::outputs, k = step * S::depth;
+  const int row = tile * a.outputs, k = step * S::depth;
   const sm90::Keep keep = a.weights_pass ? sm90::Keep::first_out : sm90::Keep::normal;
   sm90::load_box(to, &a.gate, k, row, barrier, keep);
   if constexpr (S::gated) sm90::load_box(to + S::outputs * 128, &a.up, k, row, barrier, keep);
@@ -78,8 +79,9 @@ __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stage
                                         uint32_t empty, int loader, int tile, int token, int first,
                                         int last) {
   const int early = a.weights_settled ? min(last - first, S::early_stages) : 0;
+  const int bytes = (a.outputs * (S::gated ? 2 : 1) + S::tokens) * 128;  // of a stage
   for (int i = loader; i < early; i += S::loaders) {
-    sm90::barrier_expect(full + 8 * i, S::stage_bytes);
+    sm90::barrier_expect(full + 8 * i, bytes);
     load_weights<S>(a, stages + i * S::stage_bytes, full + 8 * i, tile, first + i);
   }
   sm90::wait_for_previous_kernel();
@@ -91,7 +93,7 @@ __device__ __forceinline__ void produce(const SkinnyArguments& a, uint32_t stage
       const uint32_t to = stages + stage * S::stage_bytes, barrier = full + 8 * stage;
       if (step - first >= early) {
         sm90::barrier_wait(empty + 8 * stage, phase);
-        sm90::barrier_expect(barrier, S::stage_bytes);
+        sm90::barrier_expect(barrier, bytes);
         load_weights<S>(a, to, barrier, tile, step);
       }
       sm90::load_box(to + S::weight_bytes, &a.x, step * S::depth, token, barrier, sm90::Keep::last_out);
@@ -216,10 +218,10 @@ template <class S, Act act>
 __device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial, int tile,
                                               int first_token, int groups, int rank) {
   using T = typename S::T;
-  constexpr int chunks = S::outputs / 8;
+  const int chunks = a.outputs / 8;
   const EpilogueArguments& e = a.epilogue;
   for (int i = threadIdx.x; i < groups_of<S>(rank, groups) * 8 * chunks; i += S::threads) {
-    const int own = i / chunks, output = i % chunks * 8, column = tile * S::outputs + output;
+    const int own = i / chunks, output = i % chunks * 8, column = tile * a.outputs + output;
     const int token = first_token + (own / 8 * S::split + rank) * 8 + own % 8;
     if (column >= a.n || token >= a.m) continue;
     float gate[8], up[8];
