@@ -10,15 +10,8 @@ const char* refuse_own(const CudaDevice& device, const GatedGemmProblem& problem
 std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemmProblem& problem) {
   if (refuse_own(device, problem)) return {};
   std::vector<GemmConfig> all{choose_gated_gemm(problem, device.properties().multiProcessorCount)};
-  for (const GemmConfig& config : gated_gemm_configs()) {
-    if (!takes(config, problem)) continue;
-    // Few rows: tiles would compute what nobody asked for.
-    const bool wide = config.kernel == GemmKernel::tile || config.kernel == GemmKernel::swap;
-    if (wide && problem.m <= 64) continue;
-    if (config.kernel == GemmKernel::swap && config.ping_pong && problem.m <= config.rows) continue;
-    if (!wide && config.rows > 16 && config.rows >= 2 * problem.m) continue;
-    all.push_back(config);
-  }
+  for (const GemmConfig& config : gated_gemm_configs())
+    if (takes(config, problem) && may_be_best(config, problem)) all.push_back(config);
   return all;
 }
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/gated_gemm.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -43,16 +44,10 @@ constexpr GemmConfig skinny_config(int rows, int tokens, int split, int per_sm) 
   c.per_sm = static_cast<int16_t>(per_sm);
   return c;
 }
-constexpr GemmConfig row_dot_config(int tokens, int warps) {
+constexpr GemmConfig row_dot_config(int warps) {
   GemmConfig c;
-  c.kernel = GemmKernel::row_dot, c.rows = static_cast<int16_t>(tokens),
-  c.columns = static_cast<int16_t>(8 / warps);
+  c.kernel = GemmKernel::row_dot, c.rows = 1, c.columns = static_cast<int16_t>(8 / warps);
   c.split = static_cast<int16_t>(warps);
-  return c;
-}
-constexpr GemmConfig row_mma_config() {
-  GemmConfig c;
-  c.kernel = GemmKernel::row_mma, c.rows = kRowMmaTokens, c.columns = kRowMmaRows, c.split = kRowMmaWarps;
   return c;
 }
 constexpr GemmConfig swap_config(int tokens, int rows) {
@@ -74,7 +69,7 @@ constexpr std::array<GemmConfig, count> numbered(std::array<GemmConfig, count> a
 #define EP_DOT_ROW(...) row_dot_config(__VA_ARGS__),
 #define EP_SWAP_ROW(...) swap_config(__VA_ARGS__),
 constexpr auto kConfigs = numbered(std::array{EP_TILE_CONFIGS(EP_ROW) EP_SKINNY_CONFIGS(
-    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW) row_mma_config()});
+    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW)});
 #undef EP_ROW
 #undef EP_SKINNY_ROW
 #undef EP_DOT_ROW
@@ -119,6 +114,13 @@ const char* refuse_gated_gemm(const GatedGemmProblem& p) {
   return nullptr;
 }
 
+int even_share(int64_t n, int most, int64_t at_once) {
+  at_once = std::max<int64_t>(at_once, 1);
+  const int64_t blocks = (n + most - 1) / most, rounds = (blocks + at_once - 1) / at_once;
+  const int64_t share = (n + rounds * at_once - 1) / (rounds * at_once);
+  return static_cast<int>(std::min<int64_t>(most, (share + 7) / 8 * 8));
+}
+
 std::span<const GemmConfig> gated_gemm_configs() { return kConfigs; }
 
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem) {
@@ -132,7 +134,6 @@ std::string name(const GemmConfig& c) {
   const std::string size = text(c.rows) + "x" + text(c.columns);
   if (c.kernel == GemmKernel::skinny) return "skinny " + size + " k" + text(c.split) + " s" + text(c.per_sm);
   if (c.kernel == GemmKernel::swap) return "swap " + size;
-  if (c.kernel == GemmKernel::row_mma) return "mma " + size;
   if (c.kernel == GemmKernel::row_dot) return "dot " + size + " k" + text(c.split);
   return (c.ping_pong ? "pong " : "coop ") + size;
 }

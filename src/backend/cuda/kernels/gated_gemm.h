@@ -47,7 +47,7 @@ struct GatedGemmProblem {
   int64_t next_bytes = 0;
 };
 
-enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap, row_mma };  // the five kernel files
+enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap };  // the four kernel files
 
 struct GemmConfig {
   GemmKernel kernel = GemmKernel::tile;
@@ -55,7 +55,7 @@ struct GemmConfig {
   // Of x per block; but for tile, a batch has 1 of these, from 64 rows on up to 8.
   int16_t rows = 0;
   int16_t columns = 0;     // columns of the accumulators per block: gate and up together when gated
-  int16_t split = 1;       // blocks (skinny) or warps (row_dot, row_mma) that share the K of an output
+  int16_t split = 1;       // blocks (skinny) or warps (row_dot) that share the K of an output
   int16_t per_sm = 1;      // skinny: blocks resident on a multiprocessor
   bool ping_pong = false;  // tile, swap
 };
@@ -72,6 +72,12 @@ std::span<const GemmConfig> gated_gemm_configs();
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem);
 std::string name(const GemmConfig& config);
 
+// How many of n columns each block of skinny takes, at most `most` and in eights, for as many blocks as make
+// full rounds of `at_once`: none is then done while another has half of its work before it.
+int even_share(int64_t n, int most, int64_t at_once);
+
+// Whether a configuration that takes the problem may be the fastest one, so that it is worth timing.
+bool may_be_best(const GemmConfig& config, const GatedGemmProblem& problem);
 // The configuration that a model of waves and bytes expects to be fastest.
 GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessors);
 

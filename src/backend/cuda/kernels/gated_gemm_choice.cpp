@@ -52,19 +52,23 @@ double swap_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int mul
 // Blocks stream weights. Few of them are held up by what each has on its way, and by what a multiprocessor
 // loads.
 double skinny_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
-  const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
-  const double blocks = ceiling(double(p.n), outputs) * c.split * ceiling(double(p.m), c.rows);
+  const int matrices = p.up != nullptr ? 2 : 1;
+  const double pieces = ceiling(double(p.m), c.rows);
+  const int most = c.columns / matrices;
+  const int outputs =
+      c.split > 1 ? most : even_share(p.n, most, static_cast<int64_t>(multiprocessors * c.per_sm / pieces));
+  const double blocks = ceiling(double(p.n), outputs) * c.split * pieces;
   // Clusters do not fill the card: 30 of four blocks each stand on 132 multiprocessors, 17 of six.
   const double room = multiprocessors * c.per_sm * (c.split > 4 ? 0.77 : c.split > 2 ? 0.88 : 1);
   const double waves = std::max(1.0, blocks / room);
   const double tail = std::ceil(waves) / waves;  // a last wave that fills few multiprocessors
   const double steps = ceiling(ceiling(double(p.k), 64), c.split), row_bytes = 128;
-  const double on_its_way = (c.per_sm == 1 ? 226e3 : 108e3) * c.columns / (c.columns + c.rows);
-  const double weights = steps * c.columns * row_bytes / on_its_way * kLatency;
+  const double stages_on_their_way = (c.per_sm == 1 ? 226e3 : 108e3) / row_bytes / (c.columns + c.rows);
+  const double weights = steps / stages_on_their_way * kLatency;
   const double loads =
-      std::ceil(blocks / multiprocessors) * steps * (c.columns + c.rows) * row_bytes / kBlockStream;
-  const double bytes =
-      weight_bytes(p) / kMemory * (1 + 0.1 * (tail - 1)) * (c.split > 2 && waves > 1 ? 1.2 : 1);
+      std::ceil(blocks / multiprocessors) * steps * (outputs * matrices + c.rows) * row_bytes / kBlockStream;
+  const double bytes = weight_bytes(p) / kMemory * (1 + 0.1 * (tail - 1)) * (c.per_sm == 1 ? 1 : 1.02) *
+                       (c.split > 2 && waves > 1 ? 1.2 : 1);
   const double products = std::ceil(blocks / multiprocessors) * double(p.k) / c.split * 2.0 * c.rows *
                           c.columns / kSmFlops * (c.rows > 64 ? 1.2 : 1);
   const double gaps =
@@ -73,35 +77,40 @@ double skinny_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int m
          0.3 * (c.split - 1) + 0.02 * c.rows;
 }
 
-// A lane wants two or three loads in flight of each row, and no more tokens than there are.
+// A lane wants two or three loads in flight of each row.
 double row_dot_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
   const double loads = double(p.k) / 256.0 / c.split;
   return kStart - 0.5 +
          weight_bytes(p) / (kMemory * 0.99) *
-             (1 + 0.02 * std::max(0.0, loads - 3) + 0.1 * std::max(0.0, 2 - loads)) +
-         0.1 * double(c.rows - p.m);
-}
-
-// Few blocks are held up by what each has on its way: 64 KB at a time.
-double row_mma_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
-  const double blocks = ceiling(double(p.n), c.columns / (p.up != nullptr ? 2 : 1));
-  return kStart - 0.2 + weight_bytes(p) / std::min(kMemory * 1.01, blocks * 4.9e4);
+             (1 + 0.02 * std::max(0.0, loads - 3) + 0.1 * std::max(0.0, 2 - loads));
 }
 
 }  // namespace
+
+bool may_be_best(const GemmConfig& c, const GatedGemmProblem& p) {
+  // Of one token row_dot has the small matrices, and has them alone: an MLP's two products then come by
+  // kernels of one kind. After one that splits the first-level cache otherwise each multiprocessor drains
+  // first (1 x 4096 x 14336: 85 us by either kind, 94 and 97 mixed).
+  constexpr int64_t small = int64_t{12} << 20;
+  if (p.m == 1) return (c.kernel == GemmKernel::row_dot) == (2 * p.n * p.k <= small);
+  // Few rows: tiles would compute what nobody asked for.
+  const bool wide = c.kernel == GemmKernel::tile || c.kernel == GemmKernel::swap;
+  if (wide && p.m <= 64) return false;
+  if (c.kernel == GemmKernel::swap && c.ping_pong && p.m <= c.rows) return false;
+  return wide || c.rows <= 16 || c.rows < 2 * p.m;
+}
 
 GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessors) {
   const auto microseconds = [&](const GemmConfig& c) {
     if (c.kernel == GemmKernel::tile) return tile_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::skinny) return skinny_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::swap) return swap_microseconds(c, problem, multiprocessors);
-    if (c.kernel == GemmKernel::row_mma) return row_mma_microseconds(c, problem);
     return row_dot_microseconds(c, problem);
   };
   GemmConfig best;
   double least = INFINITY;
   for (const GemmConfig& c : gated_gemm_configs()) {
-    if (!takes(c, problem)) continue;
+    if (!takes(c, problem) || !may_be_best(c, problem)) continue;
     if (const double us = microseconds(c); us < least) least = us, best = c;
   }
   return best;

@@ -45,6 +45,20 @@ TEST(GatedGemm, ConfigurationsHaveNamesOfTheirOwn) {
   for (const GemmConfig& c : gated_gemm_configs()) EXPECT_TRUE(names.insert(name(c)).second) << name(c);
 }
 
+TEST(GatedGemm, BlocksShareColumnsEvenlyAndLeaveNone) {
+  EXPECT_EQ(even_share(14336, 128, 132), 112);  // 128 blocks of 112 for 112 of 128
+  EXPECT_EQ(even_share(14336, 64, 264), 56);
+  EXPECT_EQ(even_share(14336, 32, 264), 32);  // two rounds by any share
+  EXPECT_EQ(even_share(4096, 32, 132), 32);
+  EXPECT_EQ(even_share(8, 128, 132), 8);
+  EXPECT_EQ(even_share(1000, 64, 0), 64);
+  for (int64_t n = 8; n < 30000; n += 8) {
+    const int64_t share = even_share(n, 96, 132), blocks = (n + share - 1) / share;
+    EXPECT_TRUE(share % 8 == 0 && share > 0 && share <= 96) << n;
+    EXPECT_EQ((blocks + 131) / 132, ((n + 95) / 96 + 131) / 132) << n;  // no round more
+  }
+}
+
 TEST(GatedGemmChoice, TakesTheProblemItIsChosenFor) {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
@@ -56,8 +70,9 @@ TEST(GatedGemmChoice, TakesTheProblemItIsChosenFor) {
 
 TEST(GatedGemmChoice, StreamsWeightsForFewTokensAndTilesForMany) {
   EXPECT_EQ(choose_gated_gemm(problem(1, 3072, 768, true), 132).kernel, GemmKernel::row_dot);
-  EXPECT_EQ(choose_gated_gemm(problem(1, 14336, 4096, true), 132).kernel, GemmKernel::row_mma);
-  EXPECT_EQ(choose_gated_gemm(problem(7, 5632, 2048, true), 132).kernel, GemmKernel::row_mma);
+  EXPECT_EQ(choose_gated_gemm(problem(1, 14336, 4096, true), 132).columns, 256);
+  EXPECT_EQ(choose_gated_gemm(problem(1, 4096, 14336, false), 132).kernel, GemmKernel::skinny);
+  EXPECT_EQ(choose_gated_gemm(problem(7, 5632, 2048, true), 132).columns, 256);
   EXPECT_EQ(choose_gated_gemm(problem(7, 1024, 4096, false), 132).kernel, GemmKernel::skinny);
   EXPECT_EQ(choose_gated_gemm(problem(64, 14336, 4096, true), 132).kernel, GemmKernel::skinny);
   const GemmConfig large = choose_gated_gemm(problem(8192, 14336, 4096, true), 132);
@@ -77,7 +92,6 @@ TEST(GatedGemmChoice, TakesTokensByEightsBetweenStreamsAndTiles) {
   EXPECT_EQ(one_piece.kernel, GemmKernel::swap);
   EXPECT_FALSE(one_piece.ping_pong);
   EXPECT_EQ(choose_gated_gemm(problem(300, 5632, 2048, true), 132).rows, 104);  // one round of 132 tiles
-  EXPECT_EQ(choose_gated_gemm(problem(128, 14336, 4096, true), 132).kernel, GemmKernel::swap);
   const GemmConfig three_rows = choose_gated_gemm(problem(370, 14336, 4096, true), 132);
   EXPECT_EQ(three_rows.kernel, GemmKernel::tile);
   EXPECT_EQ(three_rows.columns, 224);

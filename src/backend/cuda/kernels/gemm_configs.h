@@ -9,7 +9,7 @@
 
 // weight rows, tokens, split of K, blocks per multiprocessor
 #define EP_SKINNY_CONFIGS(X)                                                                        \
-  X(64, 16, 1, 2) X(64, 16, 2, 2) X(64, 16, 3, 2) X(64, 16, 5, 1) X(128, 16, 1, 2)                  \
+  X(64, 16, 1, 2) X(64, 16, 2, 2) X(64, 16, 3, 2) X(64, 16, 5, 1) X(128, 16, 1, 2) X(256, 16, 1, 1) \
   X(64, 32, 1, 2) X(64, 32, 2, 2) X(64, 32, 3, 2) X(64, 32, 5, 1) X(128, 32, 1, 2)                  \
   X(64, 64, 1, 1) X(64, 64, 2, 1) X(64, 64, 3, 1) X(64, 64, 5, 1) X(128, 64, 1, 2) X(256, 64, 1, 1) \
   X(64, 128, 1, 1) X(64, 128, 2, 1) X(64, 128, 3, 1) X(64, 152, 1, 1) X(192, 80, 1, 1)              \
@@ -19,10 +19,6 @@
 #define EP_SWAP_CONFIGS(X) \
   X(104, 256) X(128, 256) X(152, 256) X(176, 256) X(208, 256) X(152, 128) X(176, 128) X(208, 128)
 
-// tokens, warps per output
-#define EP_ROW_DOT_CONFIGS(X)     \
-  X(1, 1) X(1, 2) X(1, 4) X(1, 8) \
-  X(4, 1) X(4, 2) X(4, 4) X(4, 8)
-// The one configuration of row_mma: 8 warps share the K of 32 weight rows for 8 tokens.
-inline constexpr int kRowMmaTokens = 8, kRowMmaRows = 32, kRowMmaWarps = 8;
+// warps per output
+#define EP_ROW_DOT_CONFIGS(X) X(1) X(2) X(4) X(8)
 // clang-format on
