@@ -82,6 +82,12 @@ std::optional<GemmWay> way_of(const GemmChoice& choice) {
   return way;
 }
 
+// Of `a`, where it is one matrix of rows.
+size_t bytes_of_rows(const GemmKey& key) {
+  if (key.batch > 1 || key.a_columns) return 0;
+  return static_cast<size_t>((key.m - 1) * key.a_ld + key.k) * dtype_size(key.dtype);
+}
+
 // Chooses as well as can be told by now.
 void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
   if (const auto kept = choices_of(device).find(problem.key))
@@ -97,6 +103,8 @@ void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
       tune(device, problem.key,
            {.count = ways.size(),
             .own_from = static_cast<size_t>(own - ways.begin()),
+            .x = problem.a,
+            .x_bytes = bytes_of_rows(problem.key),
             .run = [&](size_t i) { return run_way(device, known.plan, problem, ways[i]); },
             .choice = [&](size_t i) { return choice_of_way(ways[i]); }});
   known.way = ways[state.best];

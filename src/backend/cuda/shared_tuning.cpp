@@ -70,7 +70,7 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   if (may_time && left_alone > 0) {
     --left_alone;
   } else if (may_time) {
-    tuning.try_some(device, bytes_of(key), ways.run);
+    tuning.try_some(device, {bytes_of(key), ways.x, ways.x_bytes, ways.run});
     if (tuning.loaded_slowly()) left_alone = kLeftAlone;
     if (tuning.over()) {
       const GemmChoice choice = ways.choice(tuning.best());

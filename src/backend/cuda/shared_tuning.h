@@ -18,6 +18,8 @@ struct TuningState {
 struct WaysToTune {
   size_t count = 0;
   size_t own_from = 0;                       // see Tuning
+  const void* x = nullptr;                   // the rows that come from the kernel before, and
+  size_t x_bytes = 0;                        // their bytes
   std::function<bool(size_t)> run;           // launches a way once; false when it cannot
   std::function<GemmChoice(size_t)> choice;  // what is kept of it in the end
 };

@@ -72,7 +72,8 @@ detail::StorageRef flush_for(CudaDevice& device, int64_t bytes_of_run) {
 // emptied the way runs once: the multiprocessors then hold its code, as those of a model's next layer do. A
 // kernel whose code they have to fetch takes 3 us longer (1024 x 4096 x 1024 gated: 32.2 and 29.0 us).
 std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& flush, size_t way,
-                                const std::function<bool(size_t)>& run, const Events& events) {
+                                const Tuned& problem, const std::function<bool(size_t)>& run,
+                                const Events& events) {
   const auto runs = [&](size_t i) {
     const bool ran = run(i);
     if (!ran) (void)cudaGetLastError();  // not the next launch's
@@ -83,6 +84,8 @@ std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& fl
   EP_CUDA(cudaEventRecord(events.before, device.stream()));
   if (flush.get()) {
     EP_CUDA(launch_read_through(flush.get()->data, flush.get()->bytes, device.stream()));
+    if (problem.x_bytes <= flush.get()->bytes / 4)
+      EP_CUDA(launch_read_through(problem.x, problem.x_bytes, device.stream()));
   } else {
     first_ran = runs(0);
     if (!first_ran && !runs(way)) return {};
@@ -109,14 +112,14 @@ double Tuning::Way::median_us() const {
 
 double Tuning::Way::least_us() const { return *std::min_element(us.begin(), us.end()); }
 
-void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<bool(size_t)>& run) {
+void Tuning::try_some(CudaDevice& device, const Tuned& problem) {
   const auto begin = Clock::now();
-  const detail::StorageRef flush = flush_for(device, bytes);
+  const detail::StorageRef flush = flush_for(device, problem.bytes);
   const Events events;  // of this device
   loaded_slowly_ = false;
   const auto launch = [&](size_t way) {
     const auto from = Clock::now();
-    const bool ran = run(way);
+    const bool ran = problem.run(way);
     if (round_ == 0 && ms_since(from) > kSlowLoadMs) loaded_slowly_ = true;  // a launch alone takes no time
     return ran;
   };
@@ -128,7 +131,7 @@ void Tuning::try_some(CudaDevice& device, int64_t bytes, const std::function<boo
     const bool hopeless = (known || (is_long && !way.us.empty())) &&
                           way.least_us() > (known && is_long ? kLongHopeless : kHopeless) * best_us;
     if (!way.fails && !hopeless) {
-      const auto sample = time_once(device, flush, next_, launch, events);
+      const auto sample = time_once(device, flush, next_, problem, launch, events);
       way.fails = !sample;
       if (sample && round_ > 0)
         way.us.push_back(sample->us * scale(sample->first_us));  // round 0 loads kernels

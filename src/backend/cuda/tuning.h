@@ -9,11 +9,20 @@
 
 namespace epilogue::cuda {
 
+// A problem that is timed.
+struct Tuned {
+  int64_t bytes = 0;  // what a run touches
+  const void* x = nullptr;
+  size_t x_bytes = 0;
+  std::function<bool(size_t)> run;  // launches a way once on the current stream; false when it cannot
+};
+
 // The state of one problem. Each call of try_some() times ways for at most a few milliseconds and goes on
 // where the last one stopped, so that no call waits long: at 8192x14336x4096 that takes some calls, at most
 // sizes one. Ways are timed in turn, several rounds, and judged by the median: the clocks rise at first and
 // fall when the card grows hot, so neighbours in time are compared, and neither luck nor an interruption
-// counts. Problems that fit the cache are timed with the cache emptied, as they are met in a model.
+// counts. Problems that fit the cache are timed with the cache emptied but for x, as they are met in a model:
+// the kernel before has just written it.
 class Tuning {
  public:
   // The ways from `own_from` on are our kernels. They start under the kernel before them and load weights
@@ -24,9 +33,7 @@ class Tuning {
   bool over() const { return over_; }
   bool loaded_slowly() const { return loaded_slowly_; }  // the last try_some(), a kernel
   size_t best() const { return best_; }
-  // run(way) launches it once on the current stream, and is false when it cannot. `bytes` is what a run
-  // touches.
-  void try_some(CudaDevice& device, int64_t bytes, const std::function<bool(size_t)>& run);
+  void try_some(CudaDevice& device, const Tuned& problem);
   std::string report() const;  // a line for EPILOGUE_VERBOSE=tuning
 
  private:
