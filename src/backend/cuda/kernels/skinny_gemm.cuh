@@ -213,14 +213,14 @@ __device__ __forceinline__ void read_eight(const float* from, float (&v)[8]) {
   v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
 }
 
-// All of the block's threads share the outputs of its tokens, eight neighbouring columns at a time.
+// The multiplying threads share the outputs of its tokens, eight neighbouring columns at a time.
 template <class S, Act act>
 __device__ __forceinline__ void write_outputs(const SkinnyArguments& a, const float* partial, int tile,
                                               int first_token, int groups, int rank) {
   using T = typename S::T;
   const int chunks = a.outputs / 8;
   const EpilogueArguments& e = a.epilogue;
-  for (int i = threadIdx.x; i < groups_of<S>(rank, groups) * 8 * chunks; i += S::threads) {
+  for (int i = threadIdx.x; i < groups_of<S>(rank, groups) * 8 * chunks; i += S::sum_threads) {
     const int own = i / chunks, output = i % chunks * 8, column = tile * a.outputs + output;
     const int token = first_token + (own / 8 * S::split + rank) * 8 + own % 8;
     if (column >= a.n || token >= a.m) continue;
@@ -272,7 +272,6 @@ __global__ __launch_bounds__(S::threads,
   if constexpr (S::split > 1) sm90::cluster_arrive();
   const int first = rank * arguments.k_steps / S::split, last = (rank + 1) * arguments.k_steps / S::split;
   const int group = threadIdx.x / 128;
-  float* sums = reinterpret_cast<float*>(shared);
   if (group == S::groups) {
     if (threadIdx.x % 32 == 0)
       skinny::produce<S>(arguments, stages, full, empty, threadIdx.x % 128 / 32, tile, token, first, last);
@@ -283,13 +282,14 @@ __global__ __launch_bounds__(S::threads,
     skinny::multiply<S>(stages, full, empty, last - first, group, d);
     if constexpr (S::split > 1) skinny::exchange<S>(landing, landed, groups, rank, d);
     sm90::named_barrier(1, S::sum_threads);  // the stages are free in every warpgroup
+    float* sums = reinterpret_cast<float*>(shared);
     skinny::write_sums<S>(sums, reinterpret_cast<const float4*>(shared + S::stages * S::stage_bytes), group,
                           groups, rank, d);
+    sm90::named_barrier(1, S::sum_threads);
+    with_activation(arguments.epilogue.act, [&]<Act act>() {
+      skinny::write_outputs<S, act>(arguments, sums, tile, token, groups, rank);
+    });
   }
-  __syncthreads();
-  with_activation(arguments.epilogue.act, [&]<Act act>() {
-    skinny::write_outputs<S, act>(arguments, sums, tile, token, groups, rank);
-  });
 }
 
 }  // namespace epilogue::cuda
