@@ -23,9 +23,9 @@ constexpr double kClearly = 0.96;
 // Our kernels of many rows lose more than the library's when one follows the other at once: shorter than
 // this they have to be clearly quicker (1024 x 1024 x 4096: as quick alone, the MLP 47 us beside 44.6).
 constexpr double kShortUs = 40;
-// Saved by weights that load under the kernel before (64 x 4096 x 14336: alone 35.1 us beside cuBLAS's 34.9,
-// the whole MLP 91 beside 98).
-constexpr double kOverlapUs = 1.5;
+// Saved at most by weights that load under the kernel before (64 x 4096 x 14336: alone 35.1 us beside
+// cuBLAS's 34.9, the whole MLP 91 beside 98; 256 rows: 50.3 and 51.1, 150 and 156).
+constexpr double kOverlapUs = 4;
 // Times the best way's, when a way is not timed again. One interruption may lengthen a short run by half, not
 // a long one, which a second run then decides.
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;

@@ -26,7 +26,7 @@ struct Tuned {
 class Tuning {
  public:
   // The ways from `own_from` on are our kernels. They start under the kernel before them and load weights
-  // there, which timing one alone does not show: that share of their time, 1.5 us at most, is taken off.
+  // there, which timing one alone does not show: that share of their time, 4 us at most, is taken off.
   // The first of each kind is taken until another of its kind has proved clearly quicker.
   Tuning(size_t ways, size_t own_from, double overlap_share);
 
