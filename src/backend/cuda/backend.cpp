@@ -87,7 +87,6 @@ class CudaBackend final : public Backend, public DeviceQueues {
  private:
   bool replays() const;
   void note_uses(const KernelCall& call);
-  void note_use(const Storage* storage);
   CudaDevice& device_;
   std::mutex idle_streams_mutex_;
   std::vector<cudaStream_t> idle_streams_;
@@ -132,18 +131,18 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
 }
 
 void CudaBackend::note_uses(const KernelCall& call) {
-  for (const Tensor& input : call.inputs) note_use(input.storage());
-  note_use(call.output.storage());
-  for (size_t i = 1; i < call.outputs.size(); ++i) note_use(call.outputs[i].storage());
-}
-
-void CudaBackend::note_use(const Storage* storage) {
-  device_.allocator().use_on(storage, device_.stream());
+  const cudaStream_t stream = device_.stream();
   Capture* recording = device_.capture();
-  if (!recording || device_.allocator().pool_of(storage) == recording->pool) return;
-  auto* shared = const_cast<Storage*>(storage);
-  shared->references.fetch_add(1, std::memory_order_relaxed);
-  recording->kept.emplace_back(shared);
+  const auto note = [&](const Storage* storage) {
+    device_.allocator().use_on(storage, stream);
+    if (!recording || device_.allocator().pool_of(storage) == recording->pool) return;
+    auto* shared = const_cast<Storage*>(storage);
+    shared->references.fetch_add(1, std::memory_order_relaxed);
+    recording->kept.emplace_back(shared);
+  };
+  for (const Tensor& input : call.inputs) note(input.storage());
+  note(call.output.storage());
+  for (size_t i = 1; i < call.outputs.size(); ++i) note(call.outputs[i].storage());
 }
 
 void CudaBackend::copy_bytes(void* to, Device to_device, const void* from, Device, size_t bytes) {

@@ -1,5 +1,6 @@
 #include "backend/cuda/launch_memo.h"
 
+#include <array>
 #include <bit>
 #include <map>
 #include <utility>
@@ -12,13 +13,18 @@ namespace {
 constexpr int kTimesBefore = 2;  // ordinary runs before a call is captured
 constexpr int kNever = -1;
 
+// Four chains beside each other: the steps of one wait for each other.
 uint64_t hash_of(const CallSignature& words) {
-  uint64_t h = 0x9e3779b97f4a7c15;
-  for (const uint64_t word : words) {
+  std::array<uint64_t, 4> chains{1, 2, 3, 4};
+  const auto step = [](uint64_t h, uint64_t word) {
     h = (h ^ word) * 0xff51afd7ed558ccd;
-    h ^= h >> 32;
-  }
-  return h;
+    return h ^ h >> 32;
+  };
+  size_t i = 0;
+  for (; i + 4 <= words.size(); i += 4)
+    for (size_t c = 0; c < 4; ++c) chains[c] = step(chains[c], words[i + c]);
+  for (size_t c = 0; i < words.size(); ++i, ++c) chains[c] = step(chains[c], words[i]);
+  return step(step(step(chains[0], chains[1]), chains[2]), chains[3]);
 }
 
 void write_tensor(CallSignature& words, const Tensor& tensor) {
@@ -100,10 +106,11 @@ LaunchMemo::Entry& LaunchMemo::slot_of(const CallSignature& words, uint64_t hash
 
 bool LaunchMemo::replay(CudaDevice& device, const KernelCall& call) {
   if (table_.empty()) return false;
-  write_signature(words_, call, device.stream());
+  const cudaStream_t stream = device.stream();
+  write_signature(words_, call, stream);
   const Entry& entry = slot_of(words_, hash_of(words_));
   if (!entry.graph) return false;
-  EP_CUDA(cudaGraphLaunch(entry.graph, device.stream()));
+  EP_CUDA(cudaGraphLaunch(entry.graph, stream));
   return true;
 }
 
