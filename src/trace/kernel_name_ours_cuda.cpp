@@ -16,10 +16,8 @@ struct ShapeGrammar {
   int rows, columns, split, ping_pong;
 };
 constexpr ShapeGrammar kProductShapes[] = {
-    {"tile_gemm", 2, 3, -1, 4},
-    {"swap_gemm", 2, 3, -1, -1},
-    {"skinny_gemm", 3, 2, 4, -1},
-    {"row_dot_gemm", -1, -1, -1, -1},
+    {"tile_gemm", 2, 3, -1, 4},       {"swap_gemm", 2, 3, -1, -1},      {"skinny_gemm", 3, 2, 4, -1},
+    {"row_dot_gemm", -1, -1, -1, -1}, {"row_mma_gemm", -1, -1, -1, -1},
 };
 
 std::string_view shape_argument(const Words& shape, int index) {

@@ -54,7 +54,7 @@ GemmKey key_of(const GatedGemmProblem& problem) {
   key.dtype = problem.dtype;
   key.act = problem.act;
   key.bias = problem.gate_bias ? GemmBias::row : GemmBias::none;
-  key.gated = true;
+  key.place = GemmPlace::gated;
   return key;
 }
 

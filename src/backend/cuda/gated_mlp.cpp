@@ -32,7 +32,7 @@ KernelRan run_down(const KernelCall& call, const Tensor& hidden) {
   if (has_biases(call)) inputs.push_back(in[6]);
   inputs.insert(inputs.end(), {hidden, in[3].t()});
   Tensor out = call.output.view({hidden.size(0), in[3].size(0)});
-  return run_gemm_cublaslt({has_biases(call) ? Op::addmm : Op::mm, kNoAttrs, inputs, out});
+  return run_gemm_after_gated({has_biases(call) ? Op::addmm : Op::mm, kNoAttrs, inputs, out});
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ GatedGemmProblem own_problem(const GemmProblem& problem) {
   own.gate_bias = key.bias == GemmBias::row ? problem.bias : nullptr;
   own.out = problem.c;
   own.out_stride = key.n;
+  own.after_gated = key.place == GemmPlace::after_gated;
   return own;
 }
 
@@ -111,18 +112,7 @@ void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
   known.settled = state.over;
 }
 
-}  // namespace
-
-const char* refuse_gemm_cublaslt(const KernelCall& call) {
-  const Tensor& a = call.inputs.back();
-  if (a.dtype() == DType::f64) return "f64 is the reference's";
-  if (a.size(-2) == 0) return "nothing to sum over";
-  return refuse_layout(call);
-}
-
-KernelRan run_gemm_cublaslt(const KernelCall& call) {
-  CudaDevice& device = device_of(call.output);
-  const GemmProblem problem = gemm_problem(call);
+KernelRan run_product(CudaDevice& device, const GemmProblem& problem) {
   static thread_local std::map<std::pair<int, GemmKey>, KnownGemm> known_gemms;
   if (known_gemms.size() > 4096) known_gemms.clear();
   KnownGemm& known = known_gemms.try_emplace({device.index(), problem.key}, problem.key).first->second;
@@ -134,6 +124,25 @@ KernelRan run_gemm_cublaslt(const KernelCall& call) {
   known.way = {known.plan.candidates(device, 1).front(), {}};
   check_cuda("cublasLtMatmul", known.plan.run(device, problem, known.way.algo));
   return {.name = "cublasLtMatmul", .repeatable = false};
+}
+
+}  // namespace
+
+const char* refuse_gemm_cublaslt(const KernelCall& call) {
+  const Tensor& a = call.inputs.back();
+  if (a.dtype() == DType::f64) return "f64 is the reference's";
+  if (a.size(-2) == 0) return "nothing to sum over";
+  return refuse_layout(call);
+}
+
+KernelRan run_gemm_cublaslt(const KernelCall& call) {
+  return run_product(device_of(call.output), gemm_problem(call));
+}
+
+KernelRan run_gemm_after_gated(const KernelCall& call) {
+  GemmProblem problem = gemm_problem(call);
+  problem.key.place = GemmPlace::after_gated;
+  return run_product(device_of(call.output), problem);
 }
 
 KernelRan run_gemm_reference(const KernelCall& call) {

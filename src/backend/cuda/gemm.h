@@ -8,6 +8,7 @@ namespace epilogue::cuda {
 
 const char* refuse_gemm_cublaslt(const KernelCall& call);
 KernelRan run_gemm_cublaslt(const KernelCall& call);
-KernelRan run_gemm_reference(const KernelCall& call);  // any strides, dtype and bias; slow
+KernelRan run_gemm_after_gated(const KernelCall& call);  // just after a gated kernel of ours
+KernelRan run_gemm_reference(const KernelCall& call);    // any strides, dtype and bias; slow
 
 }  // namespace epilogue::cuda

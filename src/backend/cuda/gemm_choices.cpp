@@ -38,7 +38,7 @@ std::string choice_line(const GemmKey& key, const GemmChoice& choice) {
   std::string line =
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k, key.batch,
                   key.a_ld, key.b_ld, key.bias_ld, key.a_stride, key.b_stride, static_cast<int>(key.dtype),
-                  int{key.a_columns}, int{key.b_columns}, int{key.tf32}, int{key.gated},
+                  int{key.a_columns}, int{key.b_columns}, int{key.tf32}, static_cast<int>(key.place),
                   static_cast<int>(key.bias), static_cast<int>(key.act), key.alignment);
   for (const uint64_t word : choice) line += fmt::format(" {:x}", word);
   return line + fmt::format(" {:x}", hash_of(line));
@@ -51,16 +51,16 @@ std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::strin
   std::istringstream words(line);
   GemmKey key;
   GemmChoice choice{};
-  int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, gated = 0, bias = 0, act = 0, alignment = 0;
+  int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, place = 0, bias = 0, act = 0, alignment = 0;
   words >> key.m >> key.n >> key.k >> key.batch >> key.a_ld >> key.b_ld >> key.bias_ld >> key.a_stride >>
-      key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> gated >> bias >> act >> alignment;
+      key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> place >> bias >> act >> alignment;
   for (uint64_t& word : choice) words >> std::hex >> word;
   if (!words) return {};
   key.dtype = static_cast<DType>(dtype);
   key.a_columns = a_columns != 0;
   key.b_columns = b_columns != 0;
   key.tf32 = tf32 != 0;
-  key.gated = gated != 0;
+  key.place = static_cast<GemmPlace>(place);
   key.bias = static_cast<GemmBias>(bias);
   key.act = static_cast<Act>(act);
   key.alignment = static_cast<uint8_t>(alignment);

@@ -55,9 +55,10 @@ std::string GemmKey::to_string() const {
   return fmt::format("{} {}x{}x{}{} ld {},{} {}{} bias {} act {} align {}{}", dtype_name(dtype), m, n, k,
                      batch > 1 ? fmt::format(" x{}", batch) : "", a_ld, b_ld, a_columns ? 't' : 'n',
                      b_columns ? 't' : 'n', static_cast<int>(bias), act_name(act), alignment,
-                     tf32    ? " tf32"
-                     : gated ? " gated"
-                             : "");
+                     tf32                              ? " tf32"
+                     : place == GemmPlace::gated       ? " gated"
+                     : place == GemmPlace::after_gated ? " after it"
+                                                       : "");
 }
 
 const char* refuse_layout(const KernelCall& call) {

@@ -11,6 +11,9 @@
 namespace epilogue::cuda {
 
 enum class GemmBias : uint8_t { none, row, matrix };  // row: added to every row, in the epilogue
+// gated: two products and act(first) * second, by our own kernel; after_gated: the one that follows it at
+// once.
+enum class GemmPlace : uint8_t { anywhere, gated, after_gated };
 
 // What the choice of an algorithm depends on, and nothing else: the key it is remembered by.
 struct GemmKey {
@@ -20,7 +23,7 @@ struct GemmKey {
   DType dtype = DType::f32;
   bool a_columns = false, b_columns = false;  // stored column by column
   bool tf32 = false;
-  bool gated = false;  // two products and act(first) * second, by our own kernel
+  GemmPlace place = GemmPlace::anywhere;
   GemmBias bias = GemmBias::none;
   Act act = Act::none;
   uint8_t alignment = 16;  // bytes, the least of all operands'; larger ones count as 16

@@ -32,14 +32,17 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
 // See Tuning, and versions 11, 14 and 15 of bench/cuda/NOTES.md. With more rows it takes ways that are slower
 // in a model: at 512 x 1024 x 2816 a down that makes the MLP 1.13 of G and not 1.07, at 1024 x 1024 x 4096 6%
 // of `eager`.
-double overlap_share(int64_t rows) { return rows <= 384 ? 0.1 : 0; }
+OverlapCredit credit_of(const GemmKey& key) {
+  if (key.m > 384) return {};
+  return {.share = 0.1, .most_us = key.place == GemmPlace::after_gated ? 4 : 1.5};
+}
 
 // Some of cuBLASLt's kernels take longer to load than a call's share of time. The next two products then
 // leave it at that, so that a call of a layer does not wait for three of them.
 constexpr int kLeftAlone = 2;
 
 int64_t bytes_of(const GemmKey& key) {
-  const int64_t weights = key.k * key.n * (key.gated ? 2 : 1);
+  const int64_t weights = key.k * key.n * (key.place == GemmPlace::gated ? 2 : 1);
   return key.batch * (key.m * key.k + weights + key.m * key.n) * static_cast<int64_t>(dtype_size(key.dtype));
 }
 
@@ -63,8 +66,7 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   static thread_local int left_alone = 0;  // products still to come that are
   SharedTuning& shared = tuning_of(key, device.index());
   const std::lock_guard lock(shared.mutex);
-  if (!shared.tuning)
-    shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, overlap_share(key.m));
+  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, credit_of(key));
   Tuning& tuning = *shared.tuning;
   const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;
   if (may_time && left_alone > 0) {

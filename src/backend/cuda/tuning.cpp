@@ -23,9 +23,6 @@ constexpr double kClearly = 0.96;
 // Our kernels of many rows lose more than the library's when one follows the other at once: shorter than
 // this they have to be clearly quicker (1024 x 1024 x 4096: as quick alone, the MLP 47 us beside 44.6).
 constexpr double kShortUs = 40;
-// Saved at most by weights that load under the kernel before (64 x 4096 x 14336: alone 35.1 us beside
-// cuBLAS's 34.9, the whole MLP 91 beside 98; 256 rows: 50.3 and 51.1, 150 and 156).
-constexpr double kOverlapUs = 4;
 // Times the best way's, when a way is not timed again. One interruption may lengthen a short run by half, not
 // a long one, which a second run then decides.
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;
@@ -103,8 +100,8 @@ std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& fl
 
 }  // namespace
 
-Tuning::Tuning(size_t ways, size_t own_from, double overlap_share)
-    : ways_(ways), own_from_(own_from), overlap_share_(overlap_share), over_(ways == 1) {}
+Tuning::Tuning(size_t ways, size_t own_from, OverlapCredit credit)
+    : ways_(ways), own_from_(own_from), credit_(credit), over_(ways == 1) {}
 
 double Tuning::Way::median_us() const {
   if (fails || us.empty()) return std::numeric_limits<double>::infinity();
@@ -166,8 +163,8 @@ void Tuning::choose() {
   best_ = best_of(0, own_from_ == 0 ? ways_.size() : own_from_);
   if (own_from_ == 0 || own_from_ == ways_.size()) return;
   const size_t own = best_of(own_from_, ways_.size());
-  const double own_us = ways_[own].median_us(), saved = std::min(kOverlapUs, overlap_share_ * own_us);
-  const double wanted = overlap_share_ == 0 && own_us < kShortUs ? kClearly : 1;
+  const double own_us = ways_[own].median_us(), saved = std::min(credit_.most_us, credit_.share * own_us);
+  const double wanted = credit_.share == 0 && own_us < kShortUs ? kClearly : 1;
   if (own_us - saved < wanted * ways_[best_].median_us()) best_ = own;
 }
 

@@ -50,6 +50,11 @@ constexpr GemmConfig row_dot_config(int warps) {
   c.split = static_cast<int16_t>(warps);
   return c;
 }
+constexpr GemmConfig row_mma_config() {
+  GemmConfig c;
+  c.kernel = GemmKernel::row_mma, c.rows = kRowMmaTokens, c.columns = kRowMmaRows, c.split = kRowMmaWarps;
+  return c;
+}
 constexpr GemmConfig swap_config(int tokens, int rows) {
   GemmConfig c;
   c.kernel = GemmKernel::swap, c.rows = static_cast<int16_t>(tokens), c.columns = static_cast<int16_t>(rows);
@@ -69,7 +74,7 @@ constexpr std::array<GemmConfig, count> numbered(std::array<GemmConfig, count> a
 #define EP_DOT_ROW(...) row_dot_config(__VA_ARGS__),
 #define EP_SWAP_ROW(...) swap_config(__VA_ARGS__),
 constexpr auto kConfigs = numbered(std::array{EP_TILE_CONFIGS(EP_ROW) EP_SKINNY_CONFIGS(
-    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW)});
+    EP_SKINNY_ROW) EP_ROW_DOT_CONFIGS(EP_DOT_ROW) EP_SWAP_CONFIGS(EP_SWAP_ROW) row_mma_config()});
 #undef EP_ROW
 #undef EP_SKINNY_ROW
 #undef EP_DOT_ROW
@@ -125,6 +130,7 @@ std::span<const GemmConfig> gated_gemm_configs() { return kConfigs; }
 
 bool takes(const GemmConfig& config, const GatedGemmProblem& problem) {
   if (config.kernel == GemmKernel::tile) return true;
+  if (config.kernel == GemmKernel::row_mma && problem.up) return false;
   const bool in_pieces = config.kernel != GemmKernel::row_dot && config.rows >= 64;
   return problem.m <= (in_pieces ? 8 : 1) * config.rows;
 }
@@ -134,6 +140,7 @@ std::string name(const GemmConfig& c) {
   const std::string size = text(c.rows) + "x" + text(c.columns);
   if (c.kernel == GemmKernel::skinny) return "skinny " + size + " k" + text(c.split) + " s" + text(c.per_sm);
   if (c.kernel == GemmKernel::swap) return "swap " + size;
+  if (c.kernel == GemmKernel::row_mma) return "mma " + size;
   if (c.kernel == GemmKernel::row_dot) return "dot " + size + " k" + text(c.split);
   return (c.ping_pong ? "pong " : "coop ") + size;
 }

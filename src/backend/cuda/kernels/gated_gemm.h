@@ -45,9 +45,10 @@ struct GatedGemmProblem {
   Overlap overlap = Overlap::none;
   const void* next = nullptr;  // what the kernel after this one reads; only skinny uses it (next_weight.cuh)
   int64_t next_bytes = 0;
+  bool after_gated = false;  // it follows a gated product of ours at once
 };
 
-enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap };  // the four kernel files
+enum class GemmKernel : uint8_t { tile, skinny, row_dot, swap, row_mma };  // the five kernel files
 
 struct GemmConfig {
   GemmKernel kernel = GemmKernel::tile;
@@ -55,7 +56,7 @@ struct GemmConfig {
   // Of x per block; but for tile, a batch has 1 of these, from 64 rows on up to 8.
   int16_t rows = 0;
   int16_t columns = 0;     // columns of the accumulators per block: gate and up together when gated
-  int16_t split = 1;       // blocks (skinny) or warps (row_dot) that share the K of an output
+  int16_t split = 1;       // blocks (skinny) or warps (row_dot, row_mma) that share the K of an output
   int16_t per_sm = 1;      // skinny: blocks resident on a multiprocessor
   bool ping_pong = false;  // tile, swap
 };

@@ -85,14 +85,22 @@ double row_dot_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
              (1 + 0.02 * std::max(0.0, loads - 3) + 0.1 * std::max(0.0, 2 - loads));
 }
 
+// Few blocks are held up by what each has on its way: 64 KB at a time.
+double row_mma_microseconds(const GemmConfig& c, const GatedGemmProblem& p) {
+  const double blocks = ceiling(double(p.n), c.columns);
+  return kStart - 0.2 + weight_bytes(p) / std::min(kMemory * 1.01, blocks * 4.9e4);
+}
+
 }  // namespace
 
 bool may_be_best(const GemmConfig& c, const GatedGemmProblem& p) {
-  // Of one token row_dot has the small matrices, and has them alone: an MLP's two products then come by
-  // kernels of one kind. After one that splits the first-level cache otherwise each multiprocessor drains
-  // first (1 x 4096 x 14336: 85 us by either kind, 94 and 97 mixed).
+  // An MLP's two products come by kernels of one kind: after one that splits the first-level cache otherwise
+  // each multiprocessor drains first (1 x 4096 x 14336: 85 us by either kind, 94 and 97 mixed). Of one token
+  // row_dot has the small matrices, skinny the large ones.
   constexpr int64_t small = int64_t{12} << 20;
-  if (p.m == 1) return (c.kernel == GemmKernel::row_dot) == (2 * p.n * p.k <= small);
+  const bool of_mlp = p.up != nullptr || p.after_gated;
+  if (of_mlp && c.kernel == GemmKernel::row_mma) return false;
+  if (of_mlp && p.m == 1) return (c.kernel == GemmKernel::row_dot) == (2 * p.n * p.k <= small);
   // Few rows: tiles would compute what nobody asked for.
   const bool wide = c.kernel == GemmKernel::tile || c.kernel == GemmKernel::swap;
   if (wide && p.m <= 64) return false;
@@ -105,6 +113,7 @@ GemmConfig choose_gated_gemm(const GatedGemmProblem& problem, int multiprocessor
     if (c.kernel == GemmKernel::tile) return tile_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::skinny) return skinny_microseconds(c, problem, multiprocessors);
     if (c.kernel == GemmKernel::swap) return swap_microseconds(c, problem, multiprocessors);
+    if (c.kernel == GemmKernel::row_mma) return row_mma_microseconds(c, problem);
     return row_dot_microseconds(c, problem);
   };
   GemmConfig best;

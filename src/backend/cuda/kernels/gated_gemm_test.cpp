@@ -64,14 +64,29 @@ TEST(GatedGemmChoice, TakesTheProblemItIsChosenFor) {
   for (int i = 0; i < 300; ++i) {
     const int64_t m = 1 + random() % (i % 2 == 0 ? 200 : 20000);
     const auto p = problem(m, 8 * (1 + random() % 4000), 8 * (1 + random() % 4000), i % 3 != 0);
-    EXPECT_TRUE(takes(choose_gated_gemm(p, 132), p)) << p.m << " " << p.n << " " << p.k;
+    const GemmConfig chosen = choose_gated_gemm(p, 132);
+    EXPECT_TRUE(takes(chosen, p) && may_be_best(chosen, p)) << p.m << " " << p.n << " " << p.k;
   }
+}
+
+TEST(GatedGemmChoice, TakesAnMlpsTwoProductsByKernelsOfOneKind) {
+  for (const int64_t m : {1, 2, 8, 16, 17, 64})
+    for (const auto& [dim, hidden] : {std::pair{768, 3072}, {1024, 4096}, {2048, 5632}, {4096, 14336}}) {
+      GatedGemmProblem down = problem(m, dim, hidden, false);
+      down.after_gated = true;
+      EXPECT_EQ(choose_gated_gemm(problem(m, hidden, dim, true), 132).kernel,
+                choose_gated_gemm(down, 132).kernel)
+          << m << " " << dim << " " << hidden;
+    }
 }
 
 TEST(GatedGemmChoice, StreamsWeightsForFewTokensAndTilesForMany) {
   EXPECT_EQ(choose_gated_gemm(problem(1, 3072, 768, true), 132).kernel, GemmKernel::row_dot);
   EXPECT_EQ(choose_gated_gemm(problem(1, 14336, 4096, true), 132).columns, 256);
-  EXPECT_EQ(choose_gated_gemm(problem(1, 4096, 14336, false), 132).kernel, GemmKernel::skinny);
+  GatedGemmProblem down = problem(1, 4096, 14336, false);
+  EXPECT_EQ(choose_gated_gemm(down, 132).kernel, GemmKernel::row_mma);
+  down.after_gated = true;
+  EXPECT_EQ(choose_gated_gemm(down, 132).kernel, GemmKernel::skinny);
   EXPECT_EQ(choose_gated_gemm(problem(7, 5632, 2048, true), 132).columns, 256);
   EXPECT_EQ(choose_gated_gemm(problem(7, 1024, 4096, false), 132).kernel, GemmKernel::skinny);
   EXPECT_EQ(choose_gated_gemm(problem(64, 14336, 4096, true), 132).kernel, GemmKernel::skinny);

@@ -21,4 +21,6 @@
 
 // warps per output
 #define EP_ROW_DOT_CONFIGS(X) X(1) X(2) X(4) X(8)
+// The one configuration of row_mma: 8 warps share the K of 32 weight rows for 8 tokens.
+inline constexpr int kRowMmaTokens = 8, kRowMmaRows = 32, kRowMmaWarps = 8;
 // clang-format on

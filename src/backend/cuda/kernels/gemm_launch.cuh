@@ -1,4 +1,4 @@
-// Launchers of the four kernels for one dtype, with or without a gate. A source file instantiates
+// Launchers of the five kernels for one dtype, with or without a gate. A source file instantiates
 // launch_gemm and load_gemm for each.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/gated_gemm.h"
 #include "backend/cuda/kernels/gemm_configs.h"
 #include "backend/cuda/kernels/row_dot.cuh"
+#include "backend/cuda/kernels/row_mma.cuh"
 #include "backend/cuda/kernels/skinny_gemm.cuh"
 #include "backend/cuda/kernels/swap_gemm.cuh"
 #include "backend/cuda/kernels/tensor_map.h"
@@ -196,18 +197,19 @@ cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
                        {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
+// row_dot and row_mma.
 template <class S>
-cudaError_t launch_row_dot(const GatedGemmProblem& p, cudaStream_t stream) {
+cudaError_t launch_rows(const GatedGemmProblem& p, void (*kernel)(RowArguments), cudaStream_t stream) {
   static std::atomic<uint64_t> ready{0};
   RowArguments a = {};
   a.x = p.x, a.gate = p.gate, a.up = p.up, a.out = p.out;
   a.epilogue = epilogue_arguments(p);
-  a.gate_stride = p.gate_stride, a.up_stride = p.up_stride;
-  a.n = static_cast<int>(p.n), a.k = static_cast<int>(p.k);
+  a.x_stride = p.x_stride, a.gate_stride = p.gate_stride, a.up_stride = p.up_stride,
+  a.out_stride = p.out_stride;
+  a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n), a.k = static_cast<int>(p.k);
   a.weights_settled = p.overlap == Overlap::weights;
   const int blocks = static_cast<int>((p.n + S::outputs - 1) / S::outputs);
-  return launch_kernel(row_dot_gemm<S>, a, {blocks, S::threads, 0, 1, p.overlap != Overlap::none}, ready,
-                       stream);
+  return launch_kernel(kernel, a, {blocks, S::threads, 0, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
 template <class T, bool gated>
@@ -234,11 +236,16 @@ cudaError_t launch_gemm(const GatedGemmProblem& p, const GemmConfig& config, cud
   if (config.id == id++) return launch_swap<SwapShape<T, gated, __VA_ARGS__>>(p, stream);
     EP_SWAP_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
-  } else {
-#define EP_LAUNCH(WARPS) \
-  if (config.id == id++) return launch_row_dot<RowDotShape<T, gated, WARPS>>(p, stream);
+  } else if (config.kernel == GemmKernel::row_dot) {
+#define EP_LAUNCH(WARPS)                                       \
+  if (config.id == id++) {                                     \
+    using Shape = RowDotShape<T, gated, WARPS>;                \
+    return launch_rows<Shape>(p, row_dot_gemm<Shape>, stream); \
+  }
     EP_ROW_DOT_CONFIGS(EP_LAUNCH)
 #undef EP_LAUNCH
+  } else if constexpr (!gated) {
+    return launch_rows<RowMmaShape<T>>(p, row_mma_gemm<RowMmaShape<T>>, stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -7,12 +7,13 @@
 
 namespace epilogue::cuda {
 
+// Of row_dot and row_mma.
 struct RowArguments {
   const void *x, *gate, *up;  // without a gate, `gate` is the weight
   EpilogueArguments epilogue;
   void* out;
-  int64_t gate_stride, up_stride;
-  int n, k;
+  int64_t x_stride, gate_stride, up_stride, out_stride;
+  int m, n, k;
   bool weights_settled;  // no kernel that may still run writes the weights
 };
 
@@ -71,10 +72,14 @@ __device__ __forceinline__ void accumulate(const RowArguments& a, const uint4 (&
   }
 }
 
+}  // namespace row_dot
+
 // `up` is not read when there is no gate.
 template <class S>
-__device__ __forceinline__ void write_output(const RowArguments& a, int column, float gate, float up) {
+__device__ __forceinline__ void write_row_output(const RowArguments& a, int token, int column, float gate,
+                                                 float up) {
   using T = typename S::T;
+  if (token >= a.m || column >= a.n) return;
   const EpilogueArguments& e = a.epilogue;
   const int even = column & ~1;
   const float2 gate_bias = bias_pair<T>(e.gate_bias, even),
@@ -83,11 +88,9 @@ __device__ __forceinline__ void write_output(const RowArguments& a, int column, 
   with_activation(e.act, [&]<Act act>() {
     const float2 o = finished<T, act, S::gated>(make_float2(gate, 0.f), make_float2(up, 0.f),
                                                 make_float2(g, 0.f), make_float2(u, 0.f), e.exact);
-    static_cast<T*>(a.out)[column] = T(o.x);
+    static_cast<T*>(a.out)[token * a.out_stride + column] = T(o.x);
   });
 }
-
-}  // namespace row_dot
 
 template <class S>
 __global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant__ RowArguments a) {
@@ -121,14 +124,14 @@ __global__ __launch_bounds__(S::threads) void row_dot_gemm(const __grid_constant
     if (lane == 0) partial[warp][r] = sum[r];
   }
   __syncthreads();
-  const int output = threadIdx.x, out_column = blockIdx.x * S::outputs + output;
-  if (output >= S::outputs || out_column >= a.n) return;
+  const int output = threadIdx.x;
+  if (output >= S::outputs) return;
   float total[2] = {0.f, 0.f};
   for (int p = 0; p < S::parts; ++p) {
 #pragma unroll
     for (int r = 0; r < S::rows; ++r) total[r] += partial[output * S::parts + p][r];
   }
-  row_dot::write_output<S>(a, out_column, total[0], total[1]);
+  write_row_output<S>(a, 0, blockIdx.x * S::outputs + output, total[0], total[1]);
 }
 
 }  // namespace epilogue::cuda
