@@ -142,8 +142,8 @@ cudaError_t launch_skinny(const GatedGemmProblem& p, cudaStream_t stream) {
   const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
   a.m = static_cast<int>(p.m), a.n = static_cast<int>(p.n);
   a.token_tiles = (a.m + S::tokens - 1) / S::tokens;
-  a.outputs = S::split > 1 ? S::outputs
-                           : even_share(p.n, S::outputs, S::per_sm * multiprocessors_of_current_device() / a.token_tiles);
+  const int at_once = S::per_sm * multiprocessors_of_current_device() / a.token_tiles;
+  a.outputs = S::split > 1 ? S::outputs : even_share(p.n, S::outputs, at_once);
   if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::tokens, S::depth), &a.x) ||
       !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, a.outputs, S::depth), &a.gate) ||
       !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, a.outputs, S::depth), &a.up))
