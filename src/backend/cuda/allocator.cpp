@@ -24,6 +24,9 @@ size_t segment_bytes(size_t bytes) {
                             : round_up(bytes, kSegmentGranule);
 }
 
+// What is worth splitting off a block.
+size_t least_rest(bool small) { return small ? kGranule : kSmall + 1; }
+
 // cudaMalloc and cudaFree are not part of what a capture records; without this they would break it.
 class OutsideCapture {
  public:
@@ -144,7 +147,7 @@ void Allocator::fail_out_of_memory(size_t bytes) {
 void Allocator::split(Block* block, size_t bytes) {
   const size_t rest = block->bytes - bytes;
   const bool small = &list_of(block->pool, block) == &block->pool->small;
-  if (rest < (small ? kGranule : kSmall + 1)) return;
+  if (rest < least_rest(small)) return;
   auto* remainder = new Block{.data = block->data + bytes,
                               .bytes = rest,
                               .stream = block->stream,
@@ -197,21 +200,25 @@ void Allocator::count_recent(const Block* block, int sign) {
 }
 
 Block* Allocator::take_recent(size_t bytes, cudaStream_t stream, const Pool* pool) {
-  const auto found = std::find_if(recent_.rbegin(), recent_.rend(), [&](const Block* block) {
-    return block->bytes == bytes && block->stream == stream && block->pool == pool;
-  });
-  if (found == recent_.rend()) return nullptr;
+  // The first in memory, so that a loop meets the same addresses whatever the order it frees them in.
+  auto found = recent_.end();
+  for (auto at = recent_.begin(); at != recent_.end(); ++at) {
+    const Block& b = **at;
+    const bool fits = b.bytes >= bytes && b.bytes - bytes < least_rest(bytes <= kSmall);
+    if (!fits || b.stream != stream || b.pool != pool) continue;
+    if (found == recent_.end() || b.data < (*found)->data) found = at;
+  }
+  if (found == recent_.end()) return nullptr;
   Block* block = *found;
-  recent_.erase(std::next(found).base());
+  recent_.erase(found);
   if (block->is_split()) stats_.inactive_split -= static_cast<int64_t>(block->bytes);
   return block;
 }
 
 void Allocator::free_recent(size_t most) {
-  const auto end = recent_.begin() + static_cast<std::ptrdiff_t>(std::min(most, recent_.size()));
-  const std::vector<Block*> oldest(recent_.begin(), end);
-  recent_.erase(recent_.begin(), end);
-  for (Block* block : oldest) {
+  for (; most > 0 && !recent_.empty(); --most) {
+    Block* block = recent_.front();
+    recent_.erase(recent_.begin());
     count_recent(block, -1);
     block->allocated = false;
     make_free(block);

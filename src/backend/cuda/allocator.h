@@ -27,7 +27,7 @@ struct Block {
   cudaStream_t stream = nullptr;
   struct Pool* pool = nullptr;
   Block *before = nullptr, *after = nullptr;
-  bool allocated = false;
+  bool allocated = false;             // or given back a moment ago: see Allocator::recent_
   int waiting = 0;                    // events of other streams that must pass before it is free
   std::vector<cudaStream_t> also_on;  // streams other than its own that use it
 
@@ -84,7 +84,7 @@ class Allocator {
   const int device_;
   mutable std::mutex mutex_;
   Pool shared_;
-  // Blocks given back last, neither merged nor listed yet, the latest behind: a loop asks for the same sizes
+  // Blocks given back last, neither merged nor listed yet, the oldest first: a loop asks for the same sizes
   // again, and to cut a block out of its neighbours and merge it again costs as much as the rest of a call.
   static constexpr size_t kMostRecent = 8;
   std::vector<Block*> recent_;

@@ -2,10 +2,12 @@
 // stand below.
 #include "backend/cuda/allocator.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <map>
 #include <random>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -130,6 +132,23 @@ TEST_F(CudaAllocator, GivesTheSameMemoryAgainForTheSameSize) {
   const detail::StorageRef other = allocate(100 * kKiB);
   EXPECT_EQ(other.get()->data, data);
   EXPECT_NE(allocate(100 * kKiB).get()->data, data);
+}
+
+TEST_F(CudaAllocator, GivesALoopTheSameAddressesWhateverItFreesFirst) {
+  // 11.5 MiB: the rest of a segment that is not worth splitting off stays with the block.
+  for (const size_t bytes : {100 * kKiB, 3 * kMiB, 11 * kMiB + 512 * kKiB}) {
+    std::vector<const void*> first;
+    for (int round = 0; round < 6; ++round) {
+      std::vector<detail::StorageRef> blocks;
+      for (int i = 0; i < 4; ++i) blocks.push_back(allocate(bytes));
+      std::vector<const void*> addresses;
+      for (const auto& block : blocks) addresses.push_back(block.get()->data);
+      if (round <= 1) first = addresses;  // the first round cuts them
+      EXPECT_EQ(addresses, first) << round;
+      while (!blocks.empty()) blocks.erase(round % 2 == 0 ? blocks.begin() : std::prev(blocks.end()));
+    }
+    allocator_.empty_cache();
+  }
 }
 
 TEST_F(CudaAllocator, JoinsWhatWasGivenBackBeforeItAsksForMore) {

@@ -106,9 +106,13 @@ bool CudaBackend::replays() const {
 // dispatch is to be told, all are.
 bool CudaBackend::run_again(const KernelCall& call) {
   static const bool tells = verbose("dispatch");
-  if (tells || !replays()) return false;
+  if (tells || !replays() || call.attrs.implementation) return false;
   device_.make_current();
-  if (!memo_of(device_).replay(device_, call)) return false;
+  try {
+    if (!memo_of(device_).replay(device_, call)) return false;
+  } catch (const Error& error) {
+    fail("{}: {}", op_row(call.op).name, error.what());
+  }
   note_uses(call);
   device_.launch_is_over();
   return true;

@@ -32,8 +32,9 @@ bool crowds(const CudaDevice& device, const GatedGemmProblem& problem, const Gem
   const auto ceiling = [](int64_t value, int64_t unit) { return (value + unit - 1) / unit; };
   const int64_t outputs = problem.up ? config.columns / 2 : config.columns;
   const int64_t blocks = ceiling(problem.n, outputs) * ceiling(problem.m, config.rows) * config.split;
-  return 2 * problem.n * problem.k * (problem.up ? 2 : 1) >= large &&
-         blocks > config.per_sm * device.properties().multiProcessorCount;
+  // Clusters are spread one block to a multiprocessor, or crowd (gemm_launch.cuh).
+  const int64_t room = (config.split > 1 ? 1 : config.per_sm) * device.properties().multiProcessorCount;
+  return 2 * problem.n * problem.k * (problem.up ? 2 : 1) >= large && blocks > room;
 }
 
 }  // namespace

@@ -72,10 +72,9 @@ detail::StorageRef flush_for(CudaDevice& device, int64_t bytes_of_run) {
 // emptied the way runs once: the multiprocessors then hold its code, as those of a model's next layer do. A
 // kernel whose code they have to fetch takes 3 us longer (1024 x 4096 x 1024 gated: 32.2 and 29.0 us).
 std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& flush, size_t way,
-                                const Tuned& problem, const std::function<bool(size_t)>& run,
-                                const Events& events) {
+                                const TimedProblem& problem, const Events& events) {
   const auto runs = [&](size_t i) {
-    const bool ran = run(i);
+    const bool ran = problem.run(i);
     if (!ran) (void)cudaGetLastError();  // not the next launch's
     return ran;
   };
@@ -112,12 +111,13 @@ double Tuning::Way::median_us() const {
 
 double Tuning::Way::least_us() const { return *std::min_element(us.begin(), us.end()); }
 
-void Tuning::try_some(CudaDevice& device, const Tuned& problem) {
+void Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
   const auto begin = Clock::now();
   const detail::StorageRef flush = flush_for(device, problem.bytes);
   const Events events;  // of this device
   loaded_slowly_ = false;
-  const auto launch = [&](size_t way) {
+  TimedProblem watched = problem;
+  watched.run = [&](size_t way) {
     const auto from = Clock::now();
     const bool ran = problem.run(way);
     if (round_ == 0 && ms_since(from) > kSlowLoadMs) loaded_slowly_ = true;  // a launch alone takes no time
@@ -131,7 +131,7 @@ void Tuning::try_some(CudaDevice& device, const Tuned& problem) {
     const bool hopeless = (known || (is_long && !way.us.empty())) &&
                           way.least_us() > (known && is_long ? kLongHopeless : kHopeless) * best_us;
     if (!way.fails && !hopeless) {
-      const auto sample = time_once(device, flush, next_, problem, launch, events);
+      const auto sample = time_once(device, flush, next_, watched, events);
       way.fails = !sample;
       if (sample && round_ > 0)
         way.us.push_back(sample->us * scale(sample->first_us));  // round 0 loads kernels

@@ -16,8 +16,7 @@ struct OverlapCredit {
   double share = 0, most_us = 0;  // of a kernel's time
 };
 
-// A problem that is timed.
-struct Tuned {
+struct TimedProblem {
   int64_t bytes = 0;  // what a run touches
   const void* x = nullptr;
   size_t x_bytes = 0;
@@ -39,7 +38,7 @@ class Tuning {
   bool over() const { return over_; }
   bool loaded_slowly() const { return loaded_slowly_; }  // the last try_some(), a kernel
   size_t best() const { return best_; }
-  void try_some(CudaDevice& device, const Tuned& problem);
+  void try_some(CudaDevice& device, const TimedProblem& problem);
   std::string report() const;  // a line for EPILOGUE_VERBOSE=tuning
 
  private:

@@ -100,7 +100,7 @@ bool may_be_best(const GemmConfig& c, const GatedGemmProblem& p) {
   constexpr int64_t small = int64_t{12} << 20;
   const bool of_mlp = p.up != nullptr || p.after_gated;
   if (of_mlp && c.kernel == GemmKernel::row_mma) return false;
-  if (of_mlp && p.m == 1) return (c.kernel == GemmKernel::row_dot) == (2 * p.n * p.k <= small);
+  if (of_mlp && p.m == 1 && (c.kernel == GemmKernel::row_dot) != (2 * p.n * p.k <= small)) return false;
   // Few rows: tiles would compute what nobody asked for.
   const bool wide = c.kernel == GemmKernel::tile || c.kernel == GemmKernel::swap;
   if (wide && p.m <= 64) return false;

@@ -69,6 +69,23 @@ TEST(GatedGemmChoice, TakesTheProblemItIsChosenFor) {
   }
 }
 
+TEST(GatedGemmChoice, LeavesSomethingToTimeAndNoTilesForFewTokens) {
+  for (const int64_t m : {1, 2, 3, 8, 9, 16, 17, 33, 64, 65, 100, 129, 300, 1000, 20000})
+    for (const int64_t n : {8, 768, 4096, 14336, 100000})
+      for (const int64_t k : {8, 768, 4096, 14336})
+        for (const int place : {0, 1, 2}) {
+          GatedGemmProblem p = problem(m, n, k, place == 1);
+          p.after_gated = place == 2;
+          int count = 0;
+          for (const GemmConfig& c : gated_gemm_configs()) {
+            if (!takes(c, p) || !may_be_best(c, p)) continue;
+            ++count;
+            EXPECT_TRUE(m > 64 || (c.kernel != GemmKernel::tile && c.kernel != GemmKernel::swap)) << name(c);
+          }
+          EXPECT_GT(count, 0) << m << " " << n << " " << k;
+        }
+}
+
 TEST(GatedGemmChoice, TakesAnMlpsTwoProductsByKernelsOfOneKind) {
   for (const int64_t m : {1, 2, 8, 16, 17, 64})
     for (const auto& [dim, hidden] : {std::pair{768, 3072}, {1024, 4096}, {2048, 5632}, {4096, 14336}}) {

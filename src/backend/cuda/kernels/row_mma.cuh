@@ -1,7 +1,7 @@
 // A product of up to eight tokens that stands alone, between kernels of other kinds: as row_dot, whole warps
-// read rows of weights straight from memory, but the tensor cores multiply. It takes no shared memory to speak
-// of, so that nothing drains before it or after it (`eager`, 1 x 4096 x 14336: 89 us, 100 to 107 by
-// skinny_gemm, which is quicker than it when it follows its own kind).
+// read rows of weights straight from memory, but the tensor cores multiply. It takes little shared memory, so
+// that nothing drains before it or after it (`eager`, 1 x 4096 x 14336: 89 us, 100 to 107 by skinny_gemm,
+// which is quicker than it when it follows its own kind).
 //
 // 16 rows of weights are the rows of mma.m16n8k16, the tokens its columns. A sum does not ask in which order
 // K comes, so a lane takes 16 neighbouring bytes of its row, and of its token, for two steps of 16.

@@ -23,11 +23,11 @@ struct SkinnyArguments {
   void* out;
   int64_t out_stride;    // elements between tokens
   int m, n;              // tokens, columns of the output
-  int outputs;           // columns of a block: at most the shape's, in eights, so that all blocks end together
+  int outputs;           // columns of a block, at most the shape's: see even_share
   int token_tiles;       // neighbouring blocks that read the same weights for other tokens
   int k_steps;           // stages of K, over the whole cluster
   bool weights_settled;  // no kernel that may still run writes the weights
-  bool weights_pass;     // read once, and too large to be still in the second-level cache at the next call
+  bool weights_pass;     // read once, and too large to be in the cache still at the next call
 };
 
 template <class Element, bool is_gated, int weight_rows, int token_columns, int split_of_k, int blocks_per_sm>
