@@ -64,7 +64,7 @@ class Program(unittest.TestCase):
     def test_fused_and_compiled_mlp_are_one_kernel(self):
         small = ("--batch", 2, "--seq", 8, "--dim", 64, "--hidden", 96)
         for mode in ("fused", "compiled"):
-            for dtype in ("f32", "f16"):  # bf16 is oneDNN's where the CPU multiplies it itself, but for AMX
+            for dtype in ("f32", "bf16", "f16"):
                 file = self.path / "t.json"
                 found = self.profile("mlp", *small, "--mode", mode, "--dtype", dtype, "--trace", file)
                 self.assertEqual(found["modes"][0]["kernels_per_step"], 1, (mode, dtype))
@@ -450,7 +450,7 @@ class Program(unittest.TestCase):
     def test_info_shows_what_is_wrong_beside_its_variable(self):
         for name, value, wrong in (
                 ("THREADS", "many", "expected a whole number, got 'many'"), ("THREADS", "0", "expected 1 to 1024, got 0"),
-                ("ISA", "avx1024", "expected scalar, avx2, avx512 or amx, got 'avx1024'"), ("PACK_WEIGHTS", "2", "expected 0 or 1, got '2'"),
+                ("ISA", "avx1024", "expected scalar, avx2, avx512, avx512_bf16 or amx, got 'avx1024'"), ("PACK_WEIGHTS", "2", "expected 0 or 1, got '2'"),
                 ("TF32", "maybe", "expected 0 or 1, got 'maybe'"), ("SPLIT_F32", "yes", "expected 0 or 1, got 'yes'"), ("REPLAY", "maybe", "expected 0 or 1, got 'maybe'"),
                 ("CACHE_MB", "5GB", "expected a whole number, got '5GB'"), ("DISABLE_PASSES", "fusion", "compile: 'fusion' is no pass: expected dead_code, "),
                 ("VERBOSE", "dispach,all,gards", "there is no topic 'dispach', 'gards': expected all, or some of dispatch, "),

@@ -18,7 +18,8 @@ constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA",
-     "highest instruction set for CPU kernels: scalar, avx2, avx512, amx; default: the machine's"},
+     "highest instruction set for CPU kernels: scalar, avx2, avx512, avx512_bf16, amx; default: the "
+     "machine's"},
     {"EPILOGUE_SPLIT_F32",
      "0 keeps CPU products of f32 from AMX, which takes many rows of them in three bf16 parts; default: 1"},
     {"EPILOGUE_CACHE_DIR",

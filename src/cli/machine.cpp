@@ -135,9 +135,8 @@ std::string f32_products() {
 }
 
 std::string bf16_products() {
-  return cpu::uses_amx()          ? "by AMX, in our own tiles"
-         : cpu::has_native_bf16() ? "by the processor, through oneDNN"
-                                  : "in f32, rounded once";
+  if (cpu::uses_amx()) return "by AMX";
+  return cpu::uses_avx512_bf16() ? "by AVX512-BF16" : "in f32, rounded once";
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <atomic>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <hwy/highway.h>
 
 #include "backend/cpu/amx.h"
@@ -11,16 +15,26 @@
 namespace epilogue::cpu {
 namespace {
 
-std::atomic<bool> amx_allowed{true};
+std::atomic<bool> amx_allowed{true}, avx512_bf16_allowed{true};
 
 bool allows_amx(std::string_view name) { return name.empty() || name == "amx"; }
+bool allows_avx512_bf16(std::string_view name) { return allows_amx(name) || name == "avx512_bf16"; }
+
+bool has_avx512_bf16() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+#else
+  return false;
+#endif
+}
 
 int64_t targets_up_to(std::string_view name) {
   constexpr int64_t scalar = HWY_SCALAR | HWY_EMU128;
-  if (allows_amx(name) || name == "avx512") return ~int64_t{0};
+  if (allows_avx512_bf16(name) || name == "avx512") return ~int64_t{0};
   if (name == "avx2") return scalar | HWY_AVX2;
   if (name == "scalar") return scalar;
-  fail("{}: expected scalar, avx2, avx512 or amx, got '{}'", env_row(EnvVar::isa).name, name);
+  fail("{}: expected scalar, avx2, avx512, avx512_bf16 or amx, got '{}'", env_row(EnvVar::isa).name, name);
 }
 
 void cap_targets(std::string_view name) {
@@ -30,6 +44,7 @@ void cap_targets(std::string_view name) {
   hwy::SetSupportedTargetsForTest(capped);
   hwy::GetChosenTarget().Update(capped);
   amx_allowed = allows_amx(name);
+  avx512_bf16_allowed = allows_avx512_bf16(name);
 }
 
 }  // namespace
@@ -50,6 +65,12 @@ void set_isa_cap(std::string_view name) {
 bool uses_amx() {
   apply_isa_cap();
   return amx_allowed.load(std::memory_order_relaxed) && has_amx();
+}
+
+bool uses_avx512_bf16() {
+  apply_isa_cap();
+  static const bool there = has_avx512_bf16();
+  return there && avx512_bf16_allowed.load(std::memory_order_relaxed) && hwy::SupportedTargets() & HWY_AVX3;
 }
 
 bool splits_f32() {

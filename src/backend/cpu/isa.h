@@ -17,8 +17,10 @@ void apply_isa_cap();
 // "avx512", "avx2" or "scalar": what kernels use from now on; products may go to AMX beyond it.
 const char* isa_name();
 
-// Whether products go to AMX: the machine has it and no cap forbids it.
+// Whether products go to AMX, and whether bf16 is multiplied by AVX512-BF16: the machine has it and no cap
+// forbids it.
 bool uses_amx();
+bool uses_avx512_bf16();
 
 // Whether products of f32 may go to AMX too, where there is one (EPILOGUE_SPLIT_F32), and from how many rows.
 // Fewer wait for the weight, which is half as large again in AMX's form: layers of 768/3072 and 1024/4096
@@ -26,8 +28,8 @@ bool uses_amx();
 bool splits_f32();
 inline constexpr int64_t kSplitRows = 64;
 
-// Caps it anew at "scalar", "avx2", "avx512" or "amx"; "" lifts the cap. Not to be called while kernels run.
-// For tests and comparisons.
+// Caps it anew at "scalar", "avx2", "avx512", "avx512_bf16" or "amx"; "" lifts the cap. Not to be called
+// while kernels run. For tests and comparisons.
 void set_isa_cap(std::string_view name);
 
 }  // namespace epilogue::cpu

@@ -2,8 +2,12 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/peak.cpp"
+#include <array>
+
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
+
+#include "backend/cpu/kernels/bf16_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace epilogue::cpu::HWY_NAMESPACE {
@@ -24,6 +28,21 @@ double multiply_add(int64_t rounds) {
     asm volatile("" : "+v"(h.raw), "+v"(i.raw), "+v"(j.raw), "+v"(k.raw), "+v"(l.raw), "+v"(m.raw));
   }
   return 12 * 2 * static_cast<double>(hn::Lanes(d));
+}
+
+// The same by AVX512-BF16, which multiplies two numbers in each lane.
+double multiply_pairs(int64_t rounds) {
+  const hn::ScalableTag<uint32_t> d;
+  std::array<PairSums, 12> sums;
+  sums.fill(hn::Zero(hn::ScalableTag<float>()));
+  auto x = hn::Set(d, 0x3f003f00);  // 0.5 and 0.5
+  for (int64_t r = 0; r < rounds; ++r) {
+    asm volatile("" : "+v"(x.raw));
+    HWY_UNROLL(12)
+    for (auto& sum : sums) sum = NativePairs::add_products(sum, x, x);
+  }
+  for (auto& sum : sums) asm volatile("" : "+v"(sum.raw));
+  return 12 * 2 * 2 * static_cast<double>(hn::Lanes(d));
 }
 
 double multiply_add_f32(int64_t rounds) { return multiply_add<float>(rounds); }
@@ -59,6 +78,7 @@ namespace {
 
 HWY_EXPORT(multiply_add_f32);
 HWY_EXPORT(multiply_add_f64);
+HWY_EXPORT(multiply_pairs);
 
 using Clock = std::chrono::steady_clock;
 
@@ -180,6 +200,13 @@ double peak_amx_bf16_gflops() {
   return gflops;
 }
 
+double peak_avx512_bf16_gflops() {
+  if (!uses_avx512_bf16()) return 0;
+  static const double gflops =
+      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_pairs)(rounds); }, 300'000);
+  return gflops;
+}
+
 double copy_bandwidth_gbs() {
   static const double gbs = measure_copy();
   return gbs;
@@ -187,13 +214,13 @@ double copy_bandwidth_gbs() {
 
 double peak_gflops(DType dtype, int64_t rows) {
   if (dtype == DType::f64) return peak_fma_f64_gflops();
-  double by_amx = 0;
-  if (packs_weights() && uses_amx()) {
+  double by_tiles = 0;
+  if (packs_weights()) {
     const PanelForm form = panel_form(dtype, rows);
-    if (form == PanelForm::tiles) by_amx = peak_amx_bf16_gflops();
-    if (form == PanelForm::parts) by_amx = peak_amx_bf16_gflops() / kPartProducts;
+    if (form == PanelForm::tiles) by_tiles = uses_amx() ? peak_amx_bf16_gflops() : peak_avx512_bf16_gflops();
+    if (form == PanelForm::parts) by_tiles = peak_amx_bf16_gflops() / kPartProducts;
   }
-  return std::max(by_amx, peak_fma_gflops());
+  return std::max(by_tiles, peak_fma_gflops());
 }
 
 }  // namespace epilogue::cpu

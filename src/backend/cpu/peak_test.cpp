@@ -30,6 +30,10 @@ TEST(Peak, CeilingsArePlausibleAndMeasuredOnce) {
   // Half as many lanes. The two are measured one after the other: a neighbour may come between.
   EXPECT_LT(peak_gflops(DType::f64, 64), 0.8 * fma);
   EXPECT_GT(peak_gflops(DType::f64, 64), 0.05);
+  // Two products a lane for one; 0 where there is no such instruction.
+  EXPECT_EQ(peak_avx512_bf16_gflops() > 0, uses_avx512_bf16());
+  EXPECT_LT(peak_avx512_bf16_gflops(), 5 * fma);
+  EXPECT_GE(peak_gflops(DType::bf16, 64), fma);
   EXPECT_EQ(peak_fma_gflops(), fma);
   EXPECT_EQ(copy_bandwidth_gbs(), copy);
 }

@@ -77,13 +77,13 @@ void expect_close(const Tensor& found, const Tensor& expected, const std::string
 
 // By tiles, also where the processor has none: slow under sanitizers, where problems are smaller.
 struct WithEmulatedTiles {
-  WithEmulatedTiles() { cpu::emulate_tiles(true); }
-  ~WithEmulatedTiles() { cpu::emulate_tiles(false); }
+  explicit WithEmulatedTiles(cpu::TileUnit unit = cpu::TileUnit::amx) { cpu::emulate_tiles(unit); }
+  ~WithEmulatedTiles() { cpu::emulate_tiles(cpu::TileUnit::none); }
 };
 // By the processor's own where it has them, for what does not depend on it.
 struct WithTiles {
-  WithTiles() { cpu::emulate_tiles(!cpu::uses_amx()); }
-  ~WithTiles() { cpu::emulate_tiles(false); }
+  WithTiles() { cpu::emulate_tiles(cpu::uses_amx() ? cpu::TileUnit::none : cpu::TileUnit::amx); }
+  ~WithTiles() { cpu::emulate_tiles(cpu::TileUnit::none); }
 };
 
 // x in one of the layouts a caller may have it in.
@@ -156,8 +156,8 @@ TEST(GatedPanels, RandomProblemsMatchFloat64) {
 }
 
 // On few threads, where vectors compute beside the tiles, and on more.
-void check_random_problems_by_tiles(int count, DType dtype) {
-  const WithEmulatedTiles tiles;
+void check_random_problems_by_tiles(int count, DType dtype, cpu::TileUnit unit = cpu::TileUnit::amx) {
+  const WithEmulatedTiles tiles(unit);
   const int before = thread_count();
   for (const int threads : {2, 8}) {
     set_thread_count(threads);
@@ -170,13 +170,19 @@ TEST(GatedTiles, RandomProblemsMatchFloat64) {
   check_random_problems_by_tiles(kSanitized ? 6 : 60, DType::bf16);
 }
 
+TEST(GatedTiles, RandomProblemsMatchFloat64ByVectors) {
+  check_random_problems_by_tiles(kSanitized ? 6 : 60, DType::bf16, cpu::TileUnit::vectors);
+}
+
 TEST(GatedParts, RandomProblemsMatchFloat64) {
   check_random_problems_by_tiles(kSanitized ? 6 : 40, DType::f32);
 }
 
 TEST(GatedTiles, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
-  const WithEmulatedTiles tiles;
-  check_bits(DType::bf16, kSanitized ? 100 : 1100);  // more than a slice
+  for (const cpu::TileUnit unit : {cpu::TileUnit::amx, cpu::TileUnit::vectors}) {
+    const WithEmulatedTiles tiles(unit);
+    check_bits(DType::bf16, kSanitized ? 100 : 1100);  // more than a slice
+  }
 }
 
 // Fewer rows than 64 go by vectors.
@@ -188,11 +194,11 @@ TEST(GatedParts, ARowsBitsDependNeitherOnThreadsNorOnTheOtherRows) {
 // By vectors, as the processor itself would treat them.
 void expect_as_by_vectors(const Tensor& x, const GatedWeights& weights) {
   const Tensor found = gated_mlp(x, weights, Act::silu);
-  cpu::emulate_tiles(false);
+  cpu::emulate_tiles(cpu::TileUnit::none);
   cpu::set_isa_cap("avx512");
   const Tensor expected = gated_mlp(x, weights, Act::silu);
   cpu::set_isa_cap("");
-  cpu::emulate_tiles(true);
+  cpu::emulate_tiles(cpu::TileUnit::amx);
   EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.nbytes()), 0);
 }
 bool goes_by_parts(const Tensor& x, const GatedWeights& weights) {
@@ -216,7 +222,7 @@ TEST(GatedParts, NumbersThatAreNotFiniteStayWhatTheyAre) {
 }
 
 TEST(GatedPanels, EveryInstructionSetMatchesFloat64) {
-  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
+  for (const char* isa : {"scalar", "avx2", "avx512", "avx512_bf16", "amx"}) {
     cpu::set_isa_cap(isa);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (const int64_t m : {1, 5, 70}) {
@@ -256,6 +262,13 @@ void check_memory(DType dtype, int64_t rows = 4096, int64_t dim = 16, int64_t hi
 TEST(GatedPanels, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {
   for (const DType dtype : {DType::f32, DType::f16}) check_memory(dtype);
   if (!kSanitized) check_memory(DType::f16, 300, 16384, 64);  // x takes most of it
+}
+
+TEST(GatedTiles, ForwardByVectorsIsOneKernelAndLeavesHiddenOutOfMemory) {
+  const WithEmulatedTiles tiles(cpu::TileUnit::vectors);
+  if (kSanitized) return check_memory(DType::bf16, 100, 16, 64, "avx512_bf16");
+  check_memory(DType::bf16, 4096, 16, 4096, "avx512_bf16");
+  check_memory(DType::bf16, 60, 16, 16384, "avx512_bf16");  // kept between the products
 }
 
 TEST(GatedTiles, ForwardIsOneKernelAndLeavesHiddenOutOfMemory) {

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/allocator.h"
-#include "backend/cpu/cpu_info.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/tile_product.h"
 #include "base/check.h"
 #include "base/intern.h"
 #include "tensor/storage.h"
@@ -101,7 +101,7 @@ PanelLayer::PanelLayer(PanelForm panel_form, const WeightView& weight, const Ten
 }
 
 const char* PanelLayer::arithmetic() const {
-  if (form == PanelForm::tiles) return "amx_bf16";
+  if (form == PanelForm::tiles) return tile_unit() == TileUnit::amx ? "amx_bf16" : "avx512_bf16";
   if (form == PanelForm::parts) return "amx_f32_bf16x3";
   thread_local const char *isa = nullptr, *last = nullptr;
   thread_local DType stored = DType::f32;
@@ -118,8 +118,6 @@ const char* refuse_panels(DType dtype) {
   if (dtype == DType::f64) return "its kernel computes in f32 only";
   const PanelForm form = panel_form(dtype, 1);
   if (panel_shape(form).lanes < 8) return "without AVX2 oneDNN's SSE4.1 is quicker";
-  if (dtype == DType::bf16 && form == PanelForm::vectors && has_native_bf16())
-    return "this CPU multiplies bf16 itself, by oneDNN";
   return packs_weights() ? nullptr : "weights are not to be packed";
 }
 

@@ -282,8 +282,9 @@ void pack_columns(const PlainWeight& from, int64_t first, int64_t last, int64_t 
 }  // namespace
 
 PanelForm panel_form(DType weight, int64_t rows) {
-  if (weight == DType::bf16 && uses_tiles()) return PanelForm::tiles;
-  const bool in_parts = weight == DType::f32 && rows >= kSplitRows && splits_f32() && uses_tiles();
+  if (weight == DType::bf16 && tile_unit() != TileUnit::none) return PanelForm::tiles;
+  const bool in_parts =
+      weight == DType::f32 && rows >= kSplitRows && splits_f32() && tile_unit() == TileUnit::amx;
   return in_parts ? PanelForm::parts : PanelForm::vectors;
 }
 
@@ -338,8 +339,7 @@ void multiply_panels(const PanelProduct& product) {
   if (product.weight.in_tiles()) return multiply_tile_panels(product);
   apply_isa_cap();
   HWY_DYNAMIC_DISPATCH(multiply)(product);
-  if (product.aside)
-    for (int64_t i = product.aside->pieces.begin; i < product.aside->pieces.end; ++i) product.aside->run(i);
+  if (product.aside) product.aside->run_all();
 }
 
 }  // namespace epilogue::cpu

@@ -1,12 +1,13 @@
 // Matrix products of rows with a weight in panels, computed tile by tile in registers: f32 rows in vectors,
-// bf16 rows by AMX where there is one, and f32 rows too, in three parts each, where they are many
-// (tile_product.h).
+// bf16 rows by AMX or AVX512-BF16 where there is one, and f32 rows too by AMX, in three parts each, where
+// they are many (tile_product.h).
 //
 // A panel holds some neighbouring columns of a [k, n] weight, the depth k outermost, so that a tile reads it
 // from one end to the other. Each element of a product is one chain of multiply-adds in the order of k,
-// started from what stood in c or from 0; by AMX two chains in each 32 of the depth, of even and of odd k,
-// whose sum is added to c (in parts six times so), and denormals count as 0. So its bits depend neither on
-// how rows, columns and depth are cut nor on threads; f32's are others in parts than in vectors.
+// started from what stood in c or from 0; by AVX512-BF16 in the order of pairs of k, the odd one first; by
+// AMX two chains in each 32 of the depth, of even and of odd k, whose sum is added to c (in parts six times
+// so). The latter two take denormals as 0. So its bits depend neither on how rows, columns and depth are cut
+// nor on threads; f32's are others in parts than in vectors.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace epilogue::cpu {
 
 inline int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-// What reads the panels: vectors, or AMX, bf16 in tiles and f32 in the parts of tile_pack.h.
+// What reads the panels: vectors of f32, or AMX and AVX512-BF16, which read bf16 in tiles, and AMX f32 in the
+// parts of tile_pack.h.
 enum class PanelForm : uint8_t { vectors, tiles, parts };
 // What the instruction set in use has for such a weight and so many rows.
 PanelForm panel_form(DType weight, int64_t rows);
@@ -84,6 +86,10 @@ struct Span {
 struct Aside {
   FunctionView<int64_t> run;
   Span pieces;
+
+  void run_all() const {
+    for (int64_t i = pieces.begin; i < pieces.end; ++i) run(i);
+  }
 };
 
 // c (+)= rows times a part of a weight: some of its depth, some of its columns.

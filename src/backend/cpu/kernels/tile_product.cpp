@@ -9,6 +9,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/emulated_tiles.h"
 #include "backend/cpu/kernels/tile_pack.h"
+#include "backend/cpu/kernels/tile_vectors.h"
 #include "base/threads.h"
 
 namespace epilogue::cpu {
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t kBlock = 32;  // rows, and columns, of a block: two tiles of each fill the eight registers
 
-std::atomic<bool> emulated{false};
+std::atomic<TileUnit> emulated{TileUnit::none};
 
 // Registers 0 to 3 hold sums, 4 and 5 rows of x, 6 and 7 columns of the weight. Of up to 16 rows two panels
 // are taken at a time: then 2 and 3 are the second one's sums and 5 its columns.
@@ -262,11 +263,16 @@ void multiply_by(const PanelProduct& product) {
 
 }  // namespace
 
-bool uses_tiles() { return emulated.load(std::memory_order_relaxed) || uses_amx(); }
+TileUnit tile_unit() {
+  const TileUnit asked = emulated.load(std::memory_order_relaxed);
+  if (asked != TileUnit::none) return asked;
+  return uses_amx() ? TileUnit::amx : uses_avx512_bf16() ? TileUnit::vectors : TileUnit::none;
+}
 
-void emulate_tiles(bool emulate) { emulated = emulate; }
+void emulate_tiles(TileUnit unit) { emulated = unit; }
 
 PanelShape tile_panel_shape() {
+  if (tile_unit() == TileUnit::vectors) return tile_vectors_shape();
   // On a core of an Emerald Rapids shared with others the loop alone reached 67% of AMX's rate with panels
   // from L2, and from the last cache 52% with 128 rows, 60% with 256. On two cores blocks of 256 rows of
   // 768/3072 and 1024/4096 took 11 to 19% less than of 128; on 16, whose clock falls to a half and less when
@@ -301,8 +307,14 @@ PanelShape part_panel_shape() {
 }
 
 void multiply_tile_panels(const PanelProduct& product) {
+  const bool emulates = emulated.load(std::memory_order_relaxed) != TileUnit::none;
+  if (tile_unit() == TileUnit::vectors) {
+    multiply_tiles_by_vectors(product, emulates);
+    if (product.aside) product.aside->run_all();
+    return;
+  }
 #if defined(__x86_64__)
-  if (!emulated.load(std::memory_order_relaxed)) return multiply_by<AmxTiles>(product);
+  if (!emulates) return multiply_by<AmxTiles>(product);
 #endif
   multiply_by<EmulatedTiles>(product);
 }

@@ -1,4 +1,5 @@
-// Products by tiles, with AMX's instructions emulated: layouts, and linear layers against float64.
+// Products by tiles, with the instructions of AMX or of AVX512-BF16 emulated: layouts, and linear layers
+// against float64.
 #include "backend/cpu/kernels/tile_product.h"
 
 #include <algorithm>
@@ -29,13 +30,24 @@ using testing::StartsWith;
 
 class TileProduct : public testing::Test {
  protected:
-  TileProduct() { cpu::emulate_tiles(true); }
+  explicit TileProduct(cpu::TileUnit unit = cpu::TileUnit::amx) { cpu::emulate_tiles(unit); }
   ~TileProduct() override {
-    cpu::emulate_tiles(false);
+    cpu::emulate_tiles(cpu::TileUnit::none);
     set_thread_count(threads_);
   }
   const int threads_ = thread_count();
 };
+
+// Whichever unit multiplies.
+class TileProductBf16 : public TileProduct, public testing::WithParamInterface<cpu::TileUnit> {
+ protected:
+  TileProductBf16() : TileProduct(GetParam()) {}
+  std::string arithmetic() const { return GetParam() == cpu::TileUnit::amx ? "amx_bf16" : "avx512_bf16"; }
+};
+INSTANTIATE_TEST_SUITE_P(By, TileProductBf16, testing::Values(cpu::TileUnit::amx, cpu::TileUnit::vectors),
+                         [](const auto& unit) {
+                           return unit.param == cpu::TileUnit::amx ? "amx" : "vectors";
+                         });
 
 TEST_F(TileProduct, RowsBecomeTilesWithZerosAfterThem) {
   const int64_t rows = 19, columns = 37, stride = 64;
@@ -118,8 +130,10 @@ TEST_F(TileProduct, PartsOfWhatIsNotFiniteAreReported) {
 }
 
 // Whatever the shape of the product, and where there is no time for all of it on the way.
-TEST_F(TileProduct, OtherWorkIsDoneOnceAndInItsOrder) {
-  for (const cpu::PanelForm form : {cpu::PanelForm::vectors, cpu::PanelForm::tiles, cpu::PanelForm::parts})
+TEST_P(TileProductBf16, OtherWorkIsDoneOnceAndInItsOrder) {
+  std::vector<cpu::PanelForm> forms{cpu::PanelForm::vectors, cpu::PanelForm::tiles};
+  if (GetParam() == cpu::TileUnit::amx) forms.push_back(cpu::PanelForm::parts);
+  for (const cpu::PanelForm form : forms)
     for (const auto& [rows, n, k] : {std::array<int64_t, 3>{1, 10, 32}, {16, 200, 64}, {70, 33, 96}})
       for (const int64_t pieces : {0, 1, 7, 300}) {
         cpu::PanelWeight weight{
@@ -169,7 +183,7 @@ constexpr ProductSizes kProductSizes[] = {{1, 1, 1},    {16, 32, 32},   {17, 33,
 // Of the sizes; emulation is slow under sanitizers, and all have run without them.
 bool is_large(const ProductSizes& sizes) { return sizes.m * sizes.k * sizes.n > 100'000; }
 
-TEST_F(TileProduct, LinearsMatchFloat64) {
+TEST_P(TileProductBf16, LinearsMatchFloat64) {
   for (const int threads : {1, 3})
     for (const ProductSizes& sizes : kProductSizes)
       for (const int layout : {0, 1, 2, 3}) {
@@ -188,7 +202,7 @@ TEST_F(TileProduct, LinearsMatchFloat64) {
                                  " layout " + std::to_string(layout) + ", " + std::to_string(threads) +
                                  " threads";
         EXPECT_THAT(kernels_of([&] { expect_linear_close(linear(x, w, b), wide, what); }),
-                    Contains("panel_gemm_amx_bf16"));
+                    Contains("panel_gemm_" + arithmetic()));
       }
 }
 
@@ -245,7 +259,7 @@ TEST_F(TileProduct, AnEpilogueThatConvertsChangesNothingOfTheProduct) {
     }
 }
 
-TEST_F(TileProduct, ActivationsGoIntoTheEpilogue) {
+TEST_P(TileProductBf16, ActivationsGoIntoTheEpilogue) {
   for (const int threads : {1, 3})
     for (const ProductSizes& sizes : kProductSizes) {
       if (kSanitized && is_large(sizes)) continue;
@@ -258,7 +272,7 @@ TEST_F(TileProduct, ActivationsGoIntoTheEpilogue) {
       f.wait_ready();
       const Tensor wide = gelu(linear(x.to(DType::f64), w.to(DType::f64)));
       EXPECT_THAT(kernels_of([&] { expect_linear_close(f(x), wide, std::to_string(m)); }),
-                  Contains(StartsWith("panel_gemm_amx_bf16_gelu")));
+                  Contains("panel_gemm_" + arithmetic() + "_gelu"));
     }
 }
 
