@@ -8,7 +8,7 @@
 namespace epilogue {
 
 // Raised with every change of backend.h that a module sees.
-inline constexpr int kBackendModuleVersion = 3;
+inline constexpr int kBackendModuleVersion = 4;
 
 struct BackendModule {
   int version;                     // kBackendModuleVersion of the headers it was built with
