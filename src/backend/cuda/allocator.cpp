@@ -79,6 +79,7 @@ detail::StorageRef Allocator::allocate(size_t bytes, cudaStream_t stream, Pool* 
     if (!events_.empty()) collect_passed_events();
     Block* block = take_recent(rounded, stream, pool);
     if (!block) {
+      if (rounded > kMedium) free_recent();  // one of them may fit better than what is free already
       block = find_free(rounded, stream, pool);
       if (!block && !recent_.empty()) {
         free_recent();

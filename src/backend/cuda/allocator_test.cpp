@@ -161,6 +161,21 @@ TEST_F(CudaAllocator, JoinsWhatWasGivenBackBeforeItAsksForMore) {
   EXPECT_EQ(fake.bytes, before);
 }
 
+TEST_F(CudaAllocator, BreaksNoLargeBlockWhileAFittingOneWasJustGivenBack) {
+  std::vector<detail::StorageRef> held;
+  held.push_back(allocate(170 * kMiB));
+  for (int i = 0; i < 100; ++i) held.push_back(allocate(100 * kKiB));
+  const void* large = held.front().get()->data;
+  const void* fitting = nullptr;
+  {
+    const detail::StorageRef block = allocate(100 * kMiB);
+    fitting = block.get()->data;
+    held.clear();  // the first one long before the block
+  }
+  EXPECT_EQ(allocate(90 * kMiB).get()->data, fitting);
+  EXPECT_EQ(allocate(170 * kMiB).get()->data, large);
+}
+
 TEST_F(CudaAllocator, WaitsForOtherStreamsThatUsedABlock) {
   detail::StorageRef block = allocate(3 * kMiB);
   const void* data = block.get()->data;
