@@ -118,17 +118,27 @@ bool CudaBackend::run_again(const KernelCall& call) {
   return true;
 }
 
+namespace {
+
+// Also where a call fails after its first kernel, which then is the stream's last one.
+struct LaunchEnd {
+  CudaDevice& device;
+  ~LaunchEnd() { device.launch_is_over(); }
+};
+
+}  // namespace
+
 // The kernel's event comes from the driver (profile/cupti.cpp), which sees what the libraries launch too.
 void CudaBackend::run(const Implementation& implementation, const KernelCall& call) {
   device_.make_current();
   note_uses(call);
   try {
+    const LaunchEnd end{device_};
     const AskedImplementation* asked = call.attrs.implementation;
     if (!replays() || (asked && !asked->replayable))
       implementation.run(call);
     else
       memo_of(device_).run(device_, implementation, call);
-    device_.launch_is_over();
   } catch (const Error& error) {
     fail("{} by {}: {}", op_row(call.op).name, implementation.name, error.what());
   }

@@ -10,8 +10,10 @@ const char* refuse_own(const CudaDevice& device, const GatedGemmProblem& problem
 std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemmProblem& problem) {
   if (refuse_own(device, problem)) return {};
   std::vector<GemmConfig> all{choose_gated_gemm(problem, device.properties().multiProcessorCount)};
+  const GemmChoice first = choice_of(all.front());
   for (const GemmConfig& config : gated_gemm_configs())
-    if (takes(config, problem) && may_be_best(config, problem)) all.push_back(config);
+    if (takes(config, problem) && may_be_best(config, problem) && choice_of(config) != first)
+      all.push_back(config);
   return all;
 }
 
@@ -44,8 +46,9 @@ cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmC
     problem.overlap = device.previous_lets_next_begin() && !previous_writes_weights(device, problem)
                           ? Overlap::weights
                           : Overlap::launch;
-  device.let_next_begin(problem.out, bytes_of(problem.m, problem.out_stride));
-  return launch_gated_gemm(problem, config, device.stream());
+  const cudaError_t error = launch_gated_gemm(problem, config, device.stream());
+  if (error == cudaSuccess) device.let_next_begin(problem.out, bytes_of(problem.m, problem.out_stride));
+  return error;
 }
 
 GemmChoice choice_of(const GemmConfig& config) {
