@@ -93,7 +93,8 @@ void CudaDevice::launch_is_over() {
   state.previous_stream = state.stream;
 }
 
-// Kernels that overlap are hard to read in a profile: there each has its own time.
+// Kernels that overlap are hard to read in a profile: there each has its own time, but for those of calls
+// that were recorded for replay before.
 LaunchOn CudaDevice::launch_on() const {
   return {stream(), properties_.major >= 9 && profile::recording_now() == 0};
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/cuda/check.h"
+#include "profile/event.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -124,7 +125,9 @@ void LaunchMemo::run(CudaDevice& device, const Implementation& implementation, c
     entry.words = words_;
     ++used_;
   }
-  if (entry.seen >= kTimesBefore && !entry.graph) capture(device, implementation, call, entry);
+  // While a profile is recorded kernels do not overlap, and a graph of them never would.
+  if (entry.seen >= kTimesBefore && !entry.graph && profile::recording_now() == 0)
+    capture(device, implementation, call, entry);
   if (entry.graph) {
     EP_CUDA(cudaGraphLaunch(entry.graph, device.stream()));
     return;
