@@ -122,10 +122,11 @@ class Backend {
   bool takes(const KernelCall& call) const { return first_that_accepts(call) != nullptr; }
   // Why none accepts, of each that serves the op; empty where one does.
   std::vector<Refusal> refusals(const KernelCall& call) const;
-  // THE choke point: every kernel of every mode runs through here or, without an event, through run_again();
-  // its event is emitted by run().
+  // THE choke point: every kernel of every mode runs through here or through run_again(); its event is
+  // emitted by run(), or by the device's own tracer.
   void launch(const KernelCall& call);
   // Runs a call that has run before with the same memory as it did then, asking nobody; false: it has not.
+  // launch() asks for it first. Only for backends whose events do not come from run().
   virtual bool run_again(const KernelCall&) { return false; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kOurScope = "epilogue::cuda::";
 
-// Where a product's shape, XShape<dtype, gated, ...>, says what; -1: nowhere.
+// Where a product's shape, XShape<dtype, gated, ...>, says what; -1: nowhere. Row_mma has no gated kind.
 struct ShapeGrammar {
   std::string_view function;
   int rows, columns, split, ping_pong;
@@ -39,6 +39,8 @@ void explain_product(const ShapeGrammar& grammar, const Words& shape, NameBuilde
                          pong = shape_argument(shape, grammar.ping_pong);
   if (gated == "true" || gated == "false")
     out.stated(NameField::runs, gated == "true" ? "gated_gemm" : "gemm", gated);
+  else if (grammar.function == "row_mma_gemm")
+    out.stated(NameField::runs, "gemm", grammar.function);
   if (is_number(rows) && is_number(columns)) {
     // Stages of 64 of K: rows of 128 bytes, as the copy engine swizzles them.
     out.stated(NameField::tile, fmt::format("{}x{}x64", rows, columns), fmt::format("{}, {}", rows, columns));

@@ -37,7 +37,7 @@ KernelRan run_down(const KernelCall& call, const Tensor& hidden) {
 
 }  // namespace
 
-// Asked at every call, so nothing is built but what the gated kernel must see.
+// Asked at every call that is not replayed, so nothing is built but what the gated kernel must see.
 const char* refuse_gated_mlp(const KernelCall& call) {
   const Tensor& down = call.inputs[3];
   if (call.inputs[1].size(1) == 0) return "nothing to sum over";
