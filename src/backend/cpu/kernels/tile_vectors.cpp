@@ -65,8 +65,8 @@ void multiply_block(const VectorBlock& block) {
       HWY_UNROLL(16)
       for (int v = 0; v < kVectors; ++v) {
         const std::byte* tile = w + v / (2 * kOfTile) * block.panel_bytes + v / kOfTile % 2 * kAmxTileBytes;
-        column[v] = hn::LoadU(du, reinterpret_cast<const uint32_t*>(tile + pair * kAmxRowBytes) +
-                                      v % kOfTile * kLanes);
+        column[v] = hn::LoadU(
+            du, reinterpret_cast<const uint32_t*>(tile + pair * kAmxRowBytes) + v % kOfTile * kLanes);
         __builtin_prefetch(tile + 2 * kAmxTileBytes + pair * kAmxRowBytes);
       }
       HWY_UNROLL(8)
@@ -82,8 +82,7 @@ void multiply_block(const VectorBlock& block) {
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(16)
-    for (int v = 0; v < kVectors; ++v)
-      hn::StoreU(sum[r][v], d, block.c + r * block.c_stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, block.c + r * block.c_stride + v * kLanes);
   }
 }
 
@@ -93,8 +92,8 @@ constexpr int panels_at_once(int64_t rows) { return rows <= 2 ? 4 : rows <= 4 ? 
 // By rows less one: several panels, or one.
 template <class By, bool kSeveral>
 constexpr auto kBlockKernels = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
-  return std::array<BlockKernel, sizeof...(kIndex)>{
-      &multiply_block<By, kIndex + 1, kSeveral ? panels_at_once(kIndex + 1) : 1>...};
+  return std::array<BlockKernel, sizeof...(kIndex)>{&multiply_block < By, kIndex + 1,
+                                                    kSeveral ? panels_at_once(kIndex + 1) : 1 > ...};
 }
 (std::make_integer_sequence<int, kMostRows>());
 
@@ -115,8 +114,10 @@ template <class By>
 void multiply_rows(VectorBlock block, int64_t tile_bytes, int64_t row_count, int64_t columns) {
   const VectorBlock all = block;
   const int64_t blocks = (row_count + kMostRows - 1) / kMostRows;
-  // One block alone waits for the weight, which the processor reads ahead by itself.
-  block.ahead_step = blocks == 1 ? 0 : round_up(2 * kAmxTileBytes / blocks, kAmxRowBytes);
+  // Few rows too: with weights in memory (two cores of a Zen 4, 2048/8192 and 4096/14336) 1 to 4 rows take 4
+  // to 18% less for it, 5 and 8 of 2048/5632 half the time; in the last cache 1 and 2 rows of 768/3072 5%
+  // more. For every panel that comes after several at once it costs more than it gains.
+  block.ahead_step = round_up(2 * kAmxTileBytes / blocks, kAmxRowBytes);
   for (int64_t first = 0; first < row_count; first += kAmxRows) {
     const Span tile{first, std::min(first + kAmxRows, row_count)};
     const int64_t of_tile = (tile.size() + kMostRows - 1) / kMostRows;
@@ -171,7 +172,8 @@ HWY_EXPORT(multiply_emulated);
 
 PanelShape tile_vectors_shape() {
   // Two cores of a Zen 4 (1 MB of L2 each): 1024 rows of an MLP of 768/3072 and of 1024/4096 took the same
-  // within 3%, the noise, with 64 to 256 rows and 16 to 48 panels; fused had most over eager from 192 rows on.
+  // within 3%, the noise, with 64 to 256 rows and 16 to 48 panels; fused had most over eager from 192 rows
+  // on.
   return {.columns = 2 * kAmxColumns,
           .lanes = 2 * kAmxColumns,
           .tile_rows = kAmxRows,
