@@ -6,13 +6,13 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include <hwy/aligned_allocator.h>
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/narrow_panel.h"
 #include "backend/cpu/kernels/panel_product.h"
 #include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/kernels/tile_product.h"
@@ -26,6 +26,7 @@ namespace epilogue::cpu::HWY_NAMESPACE {
 // 9x3 vectors reached 92% of the FMA peak at k = 768, 14x2 84%, 6x4 90% (LIBXSMM's kernels beside them 90%).
 constexpr int kVectors = 3;
 constexpr int kTileRows = HWY_TARGET == HWY_AVX3 ? 9 : 4;
+constexpr int64_t kWidest = kVectors * hn::MaxLanes(F32Tag());  // columns of a tile
 constexpr int64_t kLineBytes = 64;
 
 struct Tile {
@@ -174,19 +175,6 @@ TileKernel tile_kernel(DType dtype, int64_t rows, int64_t vectors) {
   return of_dtype(dtype, kTileKernels<float>, kTileKernels<Bf16>, kTileKernels<F16>)[index];
 }
 
-// Columns that do not fill their vectors pass through a buffer.
-void multiply_narrow(TileKernel kernel, Tile tile, int64_t rows, int64_t columns) {
-  constexpr int64_t kStride = kVectors * hn::MaxLanes(F32Tag());
-  HWY_ALIGN float buffer[kTileRows * kStride] = {};
-  const auto bytes = static_cast<size_t>(columns) * sizeof(float);
-  float* c = std::exchange(tile.c, buffer);
-  const int64_t c_stride = std::exchange(tile.c_stride, kStride);
-  if (tile.accumulate)
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(buffer + r * kStride, c + r * c_stride, bytes);
-  kernel(tile);
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(c + r * c_stride, buffer + r * kStride, bytes);
-}
-
 // One panel's share, `columns` of it, for all rows in tiles of nearly equal heights.
 void multiply_panel(Tile tile, DType dtype, int64_t row_count, int64_t columns) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(F32Tag()));
@@ -202,7 +190,7 @@ void multiply_panel(Tile tile, DType dtype, int64_t row_count, int64_t columns) 
     if (columns == vectors * lanes)
       kernel(tile);
     else
-      multiply_narrow(kernel, tile, rows, columns);
+      multiply_narrow<kTileRows, kWidest>(tile, rows, columns, kernel);
   }
 }
 

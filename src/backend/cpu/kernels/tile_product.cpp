@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <utility>
 
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/emulated_tiles.h"
+#include "backend/cpu/kernels/narrow_panel.h"
 #include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/kernels/tile_vectors.h"
 #include "base/threads.h"
@@ -182,19 +182,6 @@ void multiply_rows(const TileBlock& block, int64_t rows) {
                   : multiply_block<Tiles, Blocks::one, Of>(block);
 }
 
-// Columns that do not fill their panel pass through a buffer.
-template <class Tiles, class Of>
-void multiply_narrow(TileBlock block, int64_t rows, int64_t columns) {
-  alignas(64) float buffer[kBlock * kBlock] = {};
-  const auto bytes = static_cast<size_t>(columns) * sizeof(float);
-  float* c = std::exchange(block.c, buffer);
-  const int64_t c_stride = std::exchange(block.c_stride, kBlock);
-  if (block.accumulate)
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(buffer + r * kBlock, c + r * c_stride, bytes);
-  multiply_rows<Tiles, Of>(block, rows);
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(c + r * c_stride, buffer + r * kBlock, bytes);
-}
-
 // Few rows wait for the weight, of which more comes from two places at once than from one. Products by parts
 // do not: few rows are left to the vectors, which read less.
 template <class Of>
@@ -215,7 +202,8 @@ void multiply_panel(TileBlock block, int64_t row_count, int64_t columns, int64_t
     block.ahead = all.ahead + i * block.ahead_step * all.steps;
     block.c = all.c + first * all.c_stride;
     if (columns < kBlock) {
-      multiply_narrow<Tiles, Of>(block, rows, columns);
+      multiply_narrow<kBlock, kBlock>(block, rows, columns,
+                                      [&](const TileBlock& b) { multiply_rows<Tiles, Of>(b, rows); });
     } else if (columns == kBlock) {
       multiply_rows<Tiles, Of>(block, rows);
     } else if constexpr (kCanPair<Of>) {

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include "backend/cpu/kernels/bf16_pairs-inl.h"
+#include "backend/cpu/kernels/narrow_panel.h"
 #include "backend/cpu/kernels/tile_pack.h"
 #include "backend/cpu/kernels/tile_vectors.h"
 
@@ -97,18 +98,6 @@ constexpr auto kBlockKernels = []<int... kIndex>(std::integer_sequence<int, kInd
 }
 (std::make_integer_sequence<int, kMostRows>());
 
-// Columns that do not fill their panel pass through a buffer.
-void multiply_narrow(BlockKernel kernel, VectorBlock block, int64_t rows, int64_t columns) {
-  HWY_ALIGN float buffer[kMostRows * kPanel] = {};
-  const auto bytes = static_cast<size_t>(columns) * sizeof(float);
-  float* c = std::exchange(block.c, buffer);
-  const int64_t c_stride = std::exchange(block.c_stride, kPanel);
-  if (block.accumulate)
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(buffer + r * kPanel, c + r * c_stride, bytes);
-  kernel(block);
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(c + r * c_stride, buffer + r * kPanel, bytes);
-}
-
 // `columns` of a panel, or of several, for all rows: those of a tile in one block, or in two about as high.
 template <class By>
 void multiply_rows(VectorBlock block, int64_t tile_bytes, int64_t row_count, int64_t columns) {
@@ -128,7 +117,8 @@ void multiply_rows(VectorBlock block, int64_t tile_bytes, int64_t row_count, int
       const auto index = static_cast<size_t>(some.size() - 1);
       const BlockKernel kernel =
           columns > kPanel ? kBlockKernels<By, true>[index] : kBlockKernels<By, false>[index];
-      columns < kPanel ? multiply_narrow(kernel, block, some.size(), columns) : kernel(block);
+      columns < kPanel ? multiply_narrow<kMostRows, kPanel>(block, some.size(), columns, kernel)
+                       : kernel(block);
     }
   }
 }
