@@ -465,6 +465,7 @@ class Program(unittest.TestCase):
             self.assertEqual(found["threads"] is None, name.endswith("THREADS"))
             for key in ("isa", "onednn_isa", "native_bf16", "amx"):
                 self.assertEqual(found[key] is None, name.endswith("ISA"), key)
+        self.assertIs(self.json("info", EPILOGUE_ISA="avx512")["native_bf16"], False)
         self.assertEqual(self.json("info", EPILOGUE_VERBOSE="all", EPILOGUE_THREADS="1", EPILOGUE_CACHE_MB="1")["wrong"], [])
 
     def test_help_shows_examples(self):

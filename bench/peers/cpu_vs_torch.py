@@ -237,7 +237,7 @@ def main():
                 file.write_text(json.dumps(result, indent=1) + "\n")  # each time: what was measured is kept
     torch.close()
     print(f"{where['cpu']}, {args.threads} threads, {' '.join(where['isa'])} ({'AMX' if where['amx'] else 'no AMX'}), "
-          f"PyTorch {torch.version['torch']}; of peak: fused beside the FMA rate, bf16 by AMX beside its rate, measured in the same runs")  # fmt: skip
+          f"PyTorch {torch.version['torch']}; of peak: fused beside the FMA rate, bf16 beside that of its instructions, measured in the same runs")  # fmt: skip
     print_table(rows)
     goals = [ratio["met"] for row in rows for ratio in row["ratios"].values() if ratio["goal"] is not None]
     print(f"{sum(goals)} of {len(goals)} goals reached (! marks the others); details in {os.path.relpath(file)}")

@@ -5,7 +5,8 @@
 
 namespace epilogue::cpu {
 
-// Whether the CPU multiplies bf16 itself (AVX512-BF16 or AMX); otherwise it is emulated, or done in f32.
+// Whether the CPU multiplies bf16 itself, by AVX512-BF16 or AMX, and EPILOGUE_ISA lets it; otherwise it is
+// emulated, or done in f32.
 bool has_native_bf16();
 bool has_emulated_bf16();  // by oneDNN, on AVX-512
 std::string onednn_version();

@@ -20,7 +20,7 @@ std::atomic<bool> amx_allowed{true}, avx512_bf16_allowed{true};
 bool allows_amx(std::string_view name) { return name.empty() || name == "amx"; }
 bool allows_avx512_bf16(std::string_view name) { return allows_amx(name) || name == "avx512_bf16"; }
 
-bool has_avx512_bf16() {
+bool find_avx512_bf16() {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
@@ -67,10 +67,15 @@ bool uses_amx() {
   return amx_allowed.load(std::memory_order_relaxed) && has_amx();
 }
 
+bool has_avx512_bf16() {
+  static const bool there = find_avx512_bf16();
+  return there;
+}
+
 bool uses_avx512_bf16() {
   apply_isa_cap();
-  static const bool there = has_avx512_bf16();
-  return there && avx512_bf16_allowed.load(std::memory_order_relaxed) && hwy::SupportedTargets() & HWY_AVX3;
+  return has_avx512_bf16() && avx512_bf16_allowed.load(std::memory_order_relaxed) &&
+         hwy::SupportedTargets() & HWY_AVX3;
 }
 
 bool splits_f32() {

@@ -2,8 +2,9 @@
 // dynamic dispatch include this first.
 #pragma once
 
-// Between scalar and AVX2 there is nothing: every x86 machine of the last ten years has AVX2.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+// Between scalar and AVX2 there is nothing: every x86 machine of the last ten years has AVX2. Nor above
+// AVX-512: what is there beyond it is asked for by name (bf16_pairs-inl.h, amx.h).
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | (HWY_AVX3 - 1))
 
 #include <cstdint>
 #include <string_view>
@@ -14,13 +15,13 @@ namespace epilogue::cpu {
 // load and a branch. Throws Error when the variable names no instruction set.
 void apply_isa_cap();
 
-// "avx512", "avx2" or "scalar": what kernels use from now on; products may go to AMX beyond it.
+// "avx512", "avx2" or "scalar": what kernels use from now on; products may go to AVX512-BF16 or AMX.
 const char* isa_name();
 
-// Whether products go to AMX, and whether bf16 is multiplied by AVX512-BF16: the machine has it and no cap
-// forbids it.
+// Whether products go to AMX, or else those of bf16 to AVX512-BF16: the machine has it and no cap forbids it.
 bool uses_amx();
 bool uses_avx512_bf16();
+bool has_avx512_bf16();  // whatever the cap
 
 // Whether products of f32 may go to AMX too, where there is one (EPILOGUE_SPLIT_F32), and from how many rows.
 // Fewer wait for the weight, which is half as large again in AMX's form: layers of 768/3072 and 1024/4096

@@ -28,9 +28,10 @@ using dnnl::memory;
 dnnl::engine& engine() {
   static dnnl::engine cpu = [] {
     const std::string_view isa = isa_name();
-    if (isa == "avx512" && !(uses_amx() && describes_amx()))
-      dnnl::set_max_cpu_isa(uses_avx512_bf16() ? dnnl::cpu_isa::avx512_core_bf16
-                                               : dnnl::cpu_isa::avx512_core);
+    if (isa == "avx512" && has_avx512_bf16() && !uses_avx512_bf16())
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core);
+    else if (isa == "avx512" && has_amx() && !(uses_amx() && describes_amx()))
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
     if (isa == "avx2") dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
     if (isa == "scalar") dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);  // the least oneDNN knows
     return dnnl::engine(dnnl::engine::kind::cpu, 0);

@@ -214,13 +214,14 @@ double copy_bandwidth_gbs() {
 
 double peak_gflops(DType dtype, int64_t rows) {
   if (dtype == DType::f64) return peak_fma_f64_gflops();
-  double by_tiles = 0;
-  if (packs_weights()) {
-    const PanelForm form = panel_form(dtype, rows);
-    if (form == PanelForm::tiles) by_tiles = uses_amx() ? peak_amx_bf16_gflops() : peak_avx512_bf16_gflops();
-    if (form == PanelForm::parts) by_tiles = peak_amx_bf16_gflops() / kPartProducts;
-  }
-  return std::max(by_tiles, peak_fma_gflops());
+  double beyond = 0;
+  // Weights that are not packed are oneDNN's, which takes bf16 to the same instructions if it knows them.
+  if (dtype == DType::bf16)
+    beyond = uses_amx() && (packs_weights() || describes_amx()) ? peak_amx_bf16_gflops()
+                                                                : peak_avx512_bf16_gflops();
+  if (packs_weights() && panel_form(dtype, rows) == PanelForm::parts)
+    beyond = peak_amx_bf16_gflops() / kPartProducts;
+  return std::max(beyond, peak_fma_gflops());
 }
 
 }  // namespace epilogue::cpu

@@ -1,5 +1,6 @@
 #include "backend/cpu/peak.h"
 
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,13 @@ TEST(Isa, CapLowersWhatRuns) {
   const std::string best = isa_name();
   set_isa_cap("scalar");
   EXPECT_STREQ(isa_name(), "scalar");
+  set_isa_cap("avx512");
+  EXPECT_EQ(isa_name(), best);
+  EXPECT_FALSE(uses_avx512_bf16());
+  EXPECT_FALSE(uses_amx());
+  set_isa_cap("avx512_bf16");
+  EXPECT_EQ(uses_avx512_bf16(), has_avx512_bf16() && best == "avx512");
+  EXPECT_FALSE(uses_amx());
   set_isa_cap("");
   EXPECT_EQ(isa_name(), best);
   EXPECT_THROW(set_isa_cap("sse9"), Error);
@@ -33,7 +41,8 @@ TEST(Peak, CeilingsArePlausibleAndMeasuredOnce) {
   // Two products a lane for one; 0 where there is no such instruction.
   EXPECT_EQ(peak_avx512_bf16_gflops() > 0, uses_avx512_bf16());
   EXPECT_LT(peak_avx512_bf16_gflops(), 5 * fma);
-  EXPECT_GE(peak_gflops(DType::bf16, 64), fma);
+  const double bf16 = uses_amx() ? peak_amx_bf16_gflops() : peak_avx512_bf16_gflops();
+  EXPECT_EQ(peak_gflops(DType::bf16, 64), std::max(fma, bf16));
   EXPECT_EQ(peak_fma_gflops(), fma);
   EXPECT_EQ(copy_bandwidth_gbs(), copy);
 }

@@ -106,7 +106,7 @@ struct PanelLayer : PanelWeight {
 
   bool is_weights() const { return !kept || kept->is_weights; }
   const char* arithmetic()
-      const;  // for kernels' names: "avx512_f32", "avx512_f32_from_bf16", "amx_bf16", "amx_f32_bf16x3"
+      const;  // for kernels' names: "avx512_f32", "avx2_f32_from_bf16", "avx512_bf16", "amx_f32_bf16x3"
 
   std::shared_ptr<const PackedWeight> kept;
   const float* bias = nullptr;

@@ -177,7 +177,8 @@ void expect_linear_close(const Tensor& found, const Tensor& expected, const std:
 struct ProductSizes {
   int64_t m, k, n;
 };
-constexpr ProductSizes kProductSizes[] = {{1, 1, 1},    {16, 32, 32},   {17, 33, 70},
+constexpr ProductSizes kProductSizes[] = {{1, 1, 1},    {1, 64, 300},   {2, 40, 130},
+                                          {4, 33, 200}, {16, 32, 32},   {17, 33, 70},
                                           {5, 64, 200}, {33, 1100, 70}, {200, 64, 96}};
 
 // Of the sizes; emulation is slow under sanitizers, and all have run without them.

@@ -88,13 +88,13 @@ void multiply_block(const VectorBlock& block) {
 }
 
 // Few rows wait for the weight, of which more comes from several places at once than from one.
-constexpr int panels_at_once(int64_t rows) { return rows <= 2 ? 4 : rows <= 4 ? 2 : 1; }
+constexpr int panels_together(int64_t rows) { return rows <= 2 ? 4 : rows <= 4 ? 2 : 1; }
 
 // By rows less one: several panels, or one.
 template <class By, bool kSeveral>
 constexpr auto kBlockKernels = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
   return std::array<BlockKernel, sizeof...(kIndex)>{&multiply_block < By, kIndex + 1,
-                                                    kSeveral ? panels_at_once(kIndex + 1) : 1 > ...};
+                                                    kSeveral ? panels_together(kIndex + 1) : 1 > ...};
 }
 (std::make_integer_sequence<int, kMostRows>());
 
@@ -126,7 +126,7 @@ void multiply_rows(VectorBlock block, int64_t tile_bytes, int64_t row_count, int
 template <class By>
 void multiply(const PanelProduct& p) {
   for (int64_t column = p.columns.begin, after = 0; column < p.columns.end; column = after) {
-    const int64_t wide = column + panels_at_once(p.row_count) * kPanel;
+    const int64_t wide = column + panels_together(p.row_count) * kPanel;
     after = wide <= p.columns.end ? wide : column + kPanel;
     const void* panel = p.weight.at(column, p.depth.begin);
     const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
@@ -177,6 +177,7 @@ PanelShape tile_vectors_shape() {
 }
 
 void multiply_tiles_by_vectors(const PanelProduct& product, bool emulate) {
+  apply_isa_cap();
   emulate ? HWY_DYNAMIC_DISPATCH(multiply_emulated)(product) : HWY_DYNAMIC_DISPATCH(multiply_native)(product);
 }
 

@@ -1,5 +1,5 @@
 // Products of rows with a weight in tiles of bf16 (tile_pack.h) by vectors, on processors that have
-// AVX512-BF16 and no AMX: up to 8 rows by 32 columns at a time.
+// AVX512-BF16 and no AMX: up to 8 rows by 32 columns at a time, of fewer rows up to 128 columns.
 #pragma once
 
 #include "backend/cpu/kernels/panel_product.h"
