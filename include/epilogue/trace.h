@@ -148,7 +148,7 @@ struct Trace {
   std::vector<DeviceProperties> devices;
   std::vector<std::pair<std::string, std::string>> metadata;  // the file's free keys, values as JSON texts
   std::vector<Problem> problems;
-  bool damaged = false;  // the file is cut short or broken: counts and times are of what is left
+  bool damaged = false;  // something of the file is lost: counts and times are of what is left
   StringTable strings;
 
   std::string_view name(const Event& event) const { return strings[event.name]; }

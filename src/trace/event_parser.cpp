@@ -275,7 +275,7 @@ error_code EventParser::add(simdjson::ondemand::object event) {
     case 'f':
       break;  // flows repeat what correlations tell
     case '\0':
-      count_problem("events without a phase (left out)");
+      count_loss("events without a phase (left out)");
       break;
     default:
       count_problem(fmt::format("events of phase '{}' (left out)", phase));
@@ -294,12 +294,12 @@ int64_t EventParser::amount(std::string_view token) {
 bool EventParser::set_common(const Fields& fields, Event& event) {
   const auto start = parse_ns(fields.ts);
   if (!start) {
-    count_problem("events without a time (left out)");
+    count_loss("events without a time (left out)");
     return false;
   }
   event.start_ns = *start;
   if (fields.name.size() < 2 || fields.name.front() != '"') {
-    count_problem("events without a name (left out)");
+    count_loss("events without a name (left out)");
     return false;
   }
   event.name = intern(fields.name);
@@ -316,8 +316,8 @@ void EventParser::add_slice(const Fields& fields) {
     event.kind = EventKind::user_annotation;  // the older dialect's steps are operators
   const auto duration = parse_ns(fields.dur);
   if (!duration || *duration < 0 || *duration > kLongestSliceNs) {
-    count_problem(fields.dur.empty() ? "slices without a duration (left out)"
-                                     : "slices with a wrong duration (left out)");
+    count_loss(fields.dur.empty() ? "slices without a duration (left out)"
+                                  : "slices with a wrong duration (left out)");
     return;
   }
   event.duration_ns = *duration;
@@ -391,7 +391,7 @@ void EventParser::add_memory(const Fields& fields) {
   Event event;
   event.kind = EventKind::memory;
   if (!parse_int(fields.bytes)) {
-    count_problem("memory events without a size (left out)");
+    count_loss("memory events without a size (left out)");
     return;
   }
   if (!set_common(fields, event)) return;
@@ -474,6 +474,7 @@ void EventParser::absorb(const EventParser& part) {
   }
   for (const auto& [thread, name] : part.thread_names_) thread_names_[thread] = strings[name];
   for (const auto& [what, count] : part.problems_) problems_[what] += count;
+  trace_.damaged |= part.trace_.damaged;
 }
 
 StringId EventParser::intern(std::string_view string_token) {

@@ -25,6 +25,11 @@ class EventParser {
   simdjson::error_code add(simdjson::ondemand::object event);
 
   void count_problem(const std::string& what, int64_t count = 1) { problems_[what] += count; }
+  // The same of what is lost with it: counts and times are of what is left.
+  void count_loss(const std::string& what, int64_t count = 1) {
+    count_problem(what, count);
+    trace_.damaged = true;
+  }
 
   // Adds what another parser read into its own trace, as if this one had read it.
   void absorb(const EventParser& part);

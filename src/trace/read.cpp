@@ -80,14 +80,10 @@ class Reader {
     }
     if (ended_) {
       read_tail();
-    } else if (found_events_ && !trace_.damaged) {  // a bare array need not be closed
-      events_.count_problem("file ends inside its events");
-      trace_.damaged = true;
+    } else if (found_events_ && !cut_) {  // a bare array need not be closed
+      events_.count_loss("file ends inside its events");
     }
-    if (!source_.damage().empty()) {
-      events_.count_problem(source_.damage());
-      trace_.damaged = true;
-    }
+    if (!source_.damage().empty()) events_.count_loss(source_.damage());
     events_.finish();
     order_events(trace_);
     count_broken_links(trace_);
@@ -165,8 +161,8 @@ class Reader {
         window_.fill();
         return true;
       }
-      events_.count_problem("bytes in which no event could be told",
-                            static_cast<int64_t>(window_.text().size()));
+      events_.count_loss("bytes in which no event could be told",
+                         static_cast<int64_t>(window_.text().size()));
       window_.consume(window_.text().size());
       window_.fill();
       return true;
@@ -196,7 +192,7 @@ class Reader {
     }
     if (start == text.size()) return window_.consume(text.size());
     if (text[start] != '{') {
-      events_.count_problem("unreadable stretches between events");
+      events_.count_loss("unreadable stretches between events");
       return window_.consume(std::min({text.find('{', start), text.find(']', start), text.size()}));
     }
     window_.consume(start);
@@ -215,9 +211,8 @@ class Reader {
     if (end == kNone && !window_.at_end() && text.size() < kLargestEvent) return window_.fill();
     if (const size_t brace = text.rfind('}'); first_end == kNone && brace != kNone && take_event(brace + 1))
       return;  // whole, and the last of a file that does not close its events
-    events_.count_problem(first_end == kNone ? "file ends inside an event"
-                                             : "events that are no JSON (left out)");
-    trace_.damaged |= first_end == kNone;
+    cut_ = first_end == kNone;
+    events_.count_loss(cut_ ? "file ends inside an event" : "events that are no JSON (left out)");
     window_.consume(first_end == kNone ? text.size() : first_end);
   }
 
@@ -243,10 +238,19 @@ class Reader {
     while (!window_.at_end() && window_.text().size() < kLargestEvent) window_.fill();
     std::string_view text = window_.text();
     size_t at = skip_space(text, 0);
-    if (!found_events_) return;  // a bare array
+    if (!found_events_) return expect_end(at);  // a bare array
     if (at < text.size() && text[at] == ',') at = skip_space(text, at + 1);
     if (at == text.size()) return events_.count_problem("file ends before its closing brace");
-    if (text[at] != '}') read_metadata(fmt::format("{{{}", text.substr(at)));
+    const std::string object = fmt::format("{{{}", text.substr(at));
+    const size_t end = skip_value(object, 0);
+    if (text[at] != '}') read_metadata(object.substr(0, end));
+    if (end != kNone) expect_end(at + end - 1);
+  }
+
+  // A second trace there would be as good as the first, and is not read.
+  void expect_end(size_t at) {
+    if (skip_space(window_.text(), at) < window_.text().size())
+      events_.count_loss("text after the trace's end, which was not read");
   }
 
   void read_metadata(const std::string& object) {
@@ -351,6 +355,7 @@ class Reader {
   simdjson::ondemand::parser parser_;
   bool found_events_ = false;  // as a member, not as a bare array
   bool ended_ = false;         // the array of events was closed
+  bool cut_ = false;           // the file ends inside an event
 };
 
 }  // namespace
