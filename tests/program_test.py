@@ -452,7 +452,7 @@ class Program(unittest.TestCase):
                 ("THREADS", "many", "expected a whole number, got 'many'"), ("THREADS", "0", "expected 1 to 1024, got 0"),
                 ("ISA", "avx1024", "expected scalar, avx2, avx512, avx512_bf16 or amx, got 'avx1024'"), ("PACK_WEIGHTS", "2", "expected 0 or 1, got '2'"),
                 ("TF32", "maybe", "expected 0 or 1, got 'maybe'"), ("SPLIT_F32", "yes", "expected 0 or 1, got 'yes'"), ("REPLAY", "maybe", "expected 0 or 1, got 'maybe'"),
-                ("CACHE_MB", "5GB", "expected a whole number, got '5GB'"), ("DISABLE_PASSES", "fusion", "compile: 'fusion' is no pass: expected dead_code, "),
+                ("CACHE_MB", "5GB", "expected a whole number, got '5GB'"), ("CACHE_MB", "-5", "expected 0 to 1073741824, got -5"), ("DISABLE_PASSES", "fusion", "compile: 'fusion' is no pass: expected dead_code, "),
                 ("VERBOSE", "dispach,all,gards", "there is no topic 'dispach', 'gards': expected all, or some of dispatch, "),
                 ("KERNELS_POLICY", f"{self.path}/none", f"{self.path}/none")):
             name = f"EPILOGUE_{name}"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """trace diff and trace expect as a user runs them: exit codes, keys, files."""
 import argparse
+import gzip
 import json
 import subprocess
 import sys
@@ -110,6 +111,36 @@ class TraceProgram(unittest.TestCase):
             self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f]")
         self.assertIn(name, [kernel["name"] for kernel in json.loads(
             self.result("trace", "summary", trace, "--format", "json"))["kernels"]])
+
+    def test_what_a_command_reads_it_does_not_write_over(self):
+        trace, rules = self.path / "t.json.gz", self.path / "r.toml"
+        trace.write_bytes(real("mlp_eager").read_bytes())
+        self.result("trace", "expect", "--write", rules, trace)
+        before = trace.read_bytes(), rules.read_bytes()
+        other_name = self.path / "." / "link.json.gz"
+        other_name.symlink_to(trace)
+        for arguments in (("report", trace, "-o", trace), ("report", trace, "-o", other_name), ("expect", "--write", trace, trace),
+                          ("expect", rules, trace, "--junit", rules), ("expect", rules, trace, "--junit", trace)):
+            self.assertIn("is read by this command, so it cannot be written to", self.result("trace", *arguments, code=2))
+            self.assertEqual((trace.read_bytes(), rules.read_bytes()), before)
+
+    def test_no_gate_passes_on_a_trace_that_lost_its_kernels(self):
+        events = json.loads(gzip.decompress(real("mlp_eager").read_bytes()))
+        for event in events["traceEvents"]:
+            if event.get("cat") == "kernel":
+                event["dur"] = -event["dur"]
+        lost, rules = self.path / "lost.json", self.path / "r.toml"
+        lost.write_text(json.dumps(events))
+        for rule in ("kernels_per_step = 0", "device_time_us = {max = 100}"):
+            rules.write_text(f"[[rule]]\n{rule}\n")
+            self.assertIn("the trace is damaged", self.result("trace", "expect", rules, lost, code=1))
+        for condition in ("kernels-per-step", "new-kernels", "device-time:5%"):
+            self.assertIn("is damaged", self.result("trace", "diff", real("mlp_eager"), lost, "--fail-on", condition, code=1))
+
+    def test_no_rules_are_proposed_from_nothing(self):
+        empty = self.path / "empty.json"
+        empty.write_text('{"traceEvents": []}')
+        self.assertIn("it holds no event", self.result("trace", "expect", "--write", "-", empty, code=2))
 
     def test_bad_rules_are_one_line_and_exit_2(self):
         said = self.result("trace", "expect", self.rules("[[rule]]\nkernels = 5\n"), real("mlp_eager"), code=2)

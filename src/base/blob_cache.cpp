@@ -83,7 +83,7 @@ BlobCache::BlobCache(std::string folder, int64_t most_bytes)
 
 BlobCache& BlobCache::kernels() {
   static auto* cache = new BlobCache(cache_dir().empty() ? "" : cache_dir() + "/kernels",
-                                     env_int(EnvVar::cache_mb, 512) * (int64_t{1} << 20));
+                                     env_megabytes(EnvVar::cache_mb, 512) * (int64_t{1} << 20));
   return *cache;
 }
 

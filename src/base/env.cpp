@@ -65,6 +65,13 @@ int64_t env_int(EnvVar var, int64_t otherwise) {
   return value;
 }
 
+int64_t env_megabytes(EnvVar var, int64_t otherwise) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int64_t value = env_int(var, otherwise);
+  EP_CHECK(value >= 0 && value <= kMost, "{}: expected 0 to {}, got {}", env_row(var).name, kMost, value);
+  return value;
+}
+
 bool env_flag(EnvVar var, bool otherwise) {
   const std::string text = env_text(var);
   if (text.empty()) return otherwise;

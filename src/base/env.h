@@ -32,7 +32,8 @@ const EnvRow& env_row(EnvVar var);
 
 std::string env_text(EnvVar var);                // "" when it is not set
 int64_t env_int(EnvVar var, int64_t otherwise);  // throws Error naming the variable when it is no number
-bool env_flag(EnvVar var, bool otherwise);       // 0, off, false / 1, on, true
+int64_t env_megabytes(EnvVar var, int64_t otherwise);  // the same, from 0 to 2^30
+bool env_flag(EnvVar var, bool otherwise);             // 0, off, false / 1, on, true
 
 // What a variable lists: the words between any of `separators`, none of them empty.
 std::vector<std::string> listed_words(std::string_view list, const char* separators = ",");

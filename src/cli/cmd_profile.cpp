@@ -210,14 +210,19 @@ std::string compare(const Problem& problem, const std::vector<ModeResult>& resul
                    {"min"},
                    {"max"},
                    {"GFLOP/s"},
+                   {"of peak"},
                    {"peak memory"},
                    {"vs first"},
                    {"trace", false}});
   for (size_t i = 0; i < results.size(); ++i) {
     const ModeResult& r = results[i];
+    const double gflops = problem.flops() / r.median_us() / 1e3;
+    const std::string of_peak =
+        problem.device.type == DeviceType::cpu
+            ? fmt::format("{:.0f}%", 100 * gflops / cpu::peak_gflops(problem.dtype, problem.rows()))
+            : "-";
     table.add_row({nn::mode_name(r.mode), std::to_string(r.kernels_per_step), format_us(r.median_us()),
-                   format_us(r.min_us()), format_us(r.max_us()),
-                   fmt::format("{:.1f}", problem.flops() / r.median_us() / 1e3),
+                   format_us(r.min_us()), format_us(r.max_us()), fmt::format("{:.1f}", gflops), of_peak,
                    format_bytes(r.memory.peak_allocated), versus_first(results, i), r.trace_file});
   }
   return table.to_string();
@@ -291,8 +296,11 @@ void add_profile_of(Command parent, const char* name, const char* what, ProblemK
   command.add_flag("--record-shapes", options->record_shapes, "keep the shapes of each op's inputs");
   command.add_flag("--profile-memory", options->profile_memory, "keep allocations and frees");
   command.add_flag("--group-by-shape", options->group_by_shape, "a row per op and shapes");
-  command.add_option("--trace", options->trace, "write the trace: FILE.json or FILE.json.gz");
-  command.add_option("--report", options->report, "write a page that shows the trace: FILE.html");
+  command
+      .add_option("--trace", options->trace,
+                  "write the trace: FILE.json or FILE.json.gz; of several modes FILE.MODE.json")
+      .not_empty();
+  command.add_option("--report", options->report, "write a page that shows the trace: FILE.html").not_empty();
   command.add_option("--sort", options->sort, "the table's order: PyTorch's keys").show_default();
   command.add_option("--rows", options->rows, "rows of the table; -1: all").at_least(-1).show_default();
   command.add_option("--threads", options->threads, "CPU threads; default: all").within(1, kMostThreads);

@@ -23,6 +23,7 @@ struct Options {
 void propose(const Options& options) {
   EP_CHECK(options.paths.size() == 1, "trace expect --write: expected one trace, got {}",
            options.paths.size());
+  check_no_input(options.write, options.paths);
   const trace::Trace read = trace::read_trace(options.paths.front());
   print_problems(read);
   const std::string rules = trace::propose_rules(read);
@@ -34,6 +35,7 @@ void propose(const Options& options) {
 
 int check(const Options& options) {
   EP_CHECK(options.paths.size() > 1, "trace expect: expected a rules file and at least one trace");
+  check_no_input(options.junit, options.paths);
   const std::vector<trace::Rule> rules = trace::read_rules(options.paths.front());
   const bool json = options.format == "json";
   std::vector<trace::RuleResult> results;

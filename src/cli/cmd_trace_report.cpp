@@ -22,6 +22,7 @@ void add_trace_report(Command trace, int&) {
   report.add_option("FILE", arguments->files, "the traces, .json or .json.gz").required();
   report.add_option("-o,--output", arguments->output, "the page to write").show_default();
   report.callback([arguments] {
+    check_no_input(arguments->output, arguments->files);
     std::vector<trace::Trace> traces;
     for (const std::string& file : arguments->files) traces.push_back(trace::read_trace(file));
     std::vector<const trace::Trace*> pointers;

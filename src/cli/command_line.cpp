@@ -33,7 +33,15 @@ const Option& Option::checked(int64_t least, int64_t most, bool name_both) const
     if (read && !low && !high) return std::string();
     const std::string expected = name_both || (read && high) ? fmt::format("{} to {}", least, most)
                                                              : fmt::format("at least {}", least);
-    return fmt::format("expected {}, got {}", expected, text);
+    return fmt::format("expected {}{}, got {}", whole && !read ? "a whole number, " : "", expected, text);
+  };
+  option_->check(CLI::Validator(refusal, ""));
+  return *this;
+}
+
+const Option& Option::not_empty() const {
+  const auto refusal = [](const std::string& text) {
+    return text.empty() ? std::string("expected a name, got nothing") : std::string();
   };
   option_->check(CLI::Validator(refusal, ""));
   return *this;

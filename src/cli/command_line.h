@@ -27,6 +27,7 @@ class Option {
   const Option& required(bool value = true) const;
   const Option& at_least(int64_t least) const;              // of a number
   const Option& within(int64_t least, int64_t most) const;  // of a number, both included
+  const Option& not_empty() const;                          // of a text, as an unset shell variable gives it
   const Option& one_of(std::initializer_list<const char*> values) const;
   const Option& show_default() const;                       // in the help: the value the variable has now
   const Option& one_value_each() const;                     // of a list: --name A --name B, not --name A B

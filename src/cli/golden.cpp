@@ -72,8 +72,8 @@ Verified verify_golden(const std::string& path, const GoldenRun& run) {
   EP_CHECK(peer.sizes() == reference.sizes(), "{}: y_torch is {}, y_f64 is {}", path,
            peer.sizes().to_string(), reference.sizes().to_string());
   const double peer_error = largest_difference(peer, reference);
-  EP_CHECK(std::isfinite(peer_error), "{}: y_torch is off by {}, so nothing could be compared with it", path,
-           peer_error);
+  EP_CHECK(std::isfinite(peer_error),
+           "{}: y_torch and y_f64 differ by {}, so nothing could be compared with them", path, peer_error);
   const Workload layer = layer_of(file, path, run);
   wait_until_compiled(layer, run.mode);
   const Tensor y = layer.forward(layer.x);

@@ -62,7 +62,7 @@ void read_as_the_library(EnvVar var) {
       env_flag(var, true);
       return;
     case EnvVar::cache_mb:
-      env_int(var, 0);
+      env_megabytes(var, 0);
       return;
     case EnvVar::disable_passes:
       compiler::check_pass_names({});

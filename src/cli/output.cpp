@@ -1,11 +1,14 @@
 #include "cli/output.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "base/format.h"
 
 namespace epilogue::cli {
@@ -28,9 +31,17 @@ void print_problems(const trace::Trace& trace) {
 
 void print_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
+void check_no_input(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code not_there;
+    EP_CHECK(!std::filesystem::equivalent(output, input, not_there),
+             "{}: is read by this command, so it cannot be written to", output);
+  }
+}
+
 void tell(std::string_view line) {
   progress("");
-  say(fmt::format("epilogue: {}\n", line));
+  say(fmt::format("epilogue: {}\n", printable(line)));
 }
 
 void progress(std::string_view text) {

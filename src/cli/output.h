@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "epilogue/trace.h"
@@ -18,7 +19,10 @@ void print_problems(const trace::Trace& trace);
 // A text for people, on stdout; control characters that come from a file are left out (printable).
 void print_text(std::string_view text);
 
-// One line on stderr, "epilogue: LINE", in place of a progress line that may stand there.
+// Throws Error where a file that is read is to be written too, under whatever name.
+void check_no_input(const std::string& output, const std::vector<std::string>& inputs);
+
+// One line on stderr, "epilogue: LINE", printable too, in place of a progress line that may stand there.
 void tell(std::string_view line);
 
 // Says on stderr what is being done, on one line that the next call replaces; nothing where stderr is no

@@ -32,7 +32,7 @@ Condition parse_condition(const std::string& text) {
   const auto [after, error] = std::from_chars(text.data() + colon + 1, end, percent);
   const bool whole = error == std::errc() && (after == end || std::string_view(after, end) == "%");
   EP_CHECK(takes_share && whole && percent >= 0,
-           "--fail-on {}: expected a percentage only after step-time, "
+           "--fail-on {}: expected a percentage from 0 up, and only after step-time, "
            "device-time or memory, as in step-time:5%",
            text);
   condition.share = percent / 100;

@@ -89,6 +89,39 @@ TEST_F(Reader, CutFileKeepsWhatItHolds) {
   EXPECT_GE(before + 1, expected.events.size());
 }
 
+// What is left out may be the kernel that a rule counts.
+TEST_F(Reader, EventsThatAreLeftOutDamageTheTrace) {
+  const std::string op = kOp;
+  EXPECT_FALSE(read(trace_of(op)).damaged);
+  for (const char* lost : {R"({"ph": "X", "name": "a", "ts": 1, "dur": -2, "pid": 1, "tid": 1})",
+                           R"({"ph": "X", "name": "a", "ts": 1, "pid": 1, "tid": 1})",
+                           R"({"ph": "X", "name": "a", "dur": 2, "pid": 1, "tid": 1})",
+                           R"({"ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1})",
+                           R"({"name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1})",
+                           R"({"ph": "X", "name": a, "ts": 1, "dur": 2})", "stray"}) {
+    const Trace trace = read(trace_of(op + ", " + lost + ", " + op));
+    EXPECT_EQ(trace.events.size(), 2u) << lost;
+    EXPECT_TRUE(trace.damaged) << lost;
+    EXPECT_EQ(trace.problems.size(), 1u) << lost << "\n" << problems_of(trace);
+  }
+  EXPECT_FALSE(read(trace_of(op + R"(, {"ph": "Z", "name": "another tool's", "ts": 1})")).damaged);
+}
+
+TEST_F(Reader, TextAfterTheEndDamagesTheTrace) {
+  const std::string object = trace_of(kOp), array = std::string("[") + kOp + "]";
+  const std::string with_metadata = object.substr(0, object.size() - 1) + R"(, "a": {"b": "}"}, "c": 1})";
+  for (const std::string& whole : {object, array, with_metadata}) {
+    EXPECT_FALSE(read(whole + " \n").damaged) << whole;
+    for (const std::string& rest : {whole, std::string("more"), std::string("}")}) {
+      const Trace trace = read(whole + "\n" + rest);
+      EXPECT_EQ(trace.events.size(), 1u);
+      EXPECT_TRUE(trace.damaged);
+      EXPECT_EQ(problems_of(trace), "text after the trace's end, which was not read: 1\n") << whole << rest;
+    }
+  }
+  EXPECT_EQ(read(with_metadata).metadata.size(), 2u);
+}
+
 TEST_F(Reader, CutGzipKeepsWhatItHolds) {
   const std::string whole = bytes_of(data("mlp_eager.json.gz"));
   for (size_t cut = 600; cut < whole.size(); cut += 501)
