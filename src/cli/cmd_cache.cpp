@@ -4,6 +4,7 @@
 
 #include "base/blob_cache.h"
 #include "base/cache_dir.h"
+#include "base/check.h"
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -25,8 +26,12 @@ int64_t bytes_below(const std::string& folder) {
   return bytes;
 }
 
-// Compiled kernels, kernel packages, then the files of tuned choices.
+// Compiled kernels, kernel packages, then the files of tuned choices. Other files are none of ours, whatever
+// folder EPILOGUE_CACHE_DIR names.
 std::vector<Row> rows() {
+  std::error_code none;
+  EP_CHECK(!std::filesystem::exists(cache_dir(), none) || std::filesystem::is_directory(cache_dir(), none),
+           "{}: is no folder, expected the one of the cache (EPILOGUE_CACHE_DIR)", cache_dir());
   std::vector<Row> found;
   for (const BlobCache::Entry& entry : BlobCache::kernels().list())
     found.push_back(
@@ -38,7 +43,7 @@ std::vector<Row> rows() {
   std::error_code error;
   for (std::filesystem::directory_iterator at(cache_dir(), error), end; !error && at != end;
        at.increment(error))
-    if (at->is_regular_file())
+    if (at->is_regular_file() && is_choices_file(at->path().filename().string()))
       found.push_back({"choices", at->path().filename().string(), at->path().string(),
                        static_cast<int64_t>(at->file_size())});
   return found;
@@ -65,10 +70,11 @@ void list(const std::string& format) {
 }
 
 void clear(const std::string& format) {
+  const std::vector<Row> found = rows();
   int64_t freed = BlobCache::kernels().clear();
-  for (const Row& row : rows()) {
+  for (const Row& row : found) {
     std::error_code ignored;
-    if (row.kind == "package") continue;  // added by the user, removed by the user: kernels remove
+    if (row.kind != "choices") continue;  // packages: added by the user, removed by the user: kernels remove
     if (std::filesystem::remove(row.file, ignored)) freed += row.bytes;
   }
   fmt::print("{}", format == "json" ? fmt::format("{{\"freed\":{}}}\n", freed)

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
+#include "base/cache_dir.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -22,7 +23,7 @@ constexpr const char* kFormat = "epilogue gemm choices 9";
 constexpr size_t kMostChoices = 8192;
 
 std::string path_in(const std::string& folder, const std::string& origin) {
-  return folder.empty() ? "" : fmt::format("{}/gemm_{:016x}.tsv", folder, hash_of(origin));
+  return folder.empty() ? "" : fmt::format("{}/{}", folder, choices_file_name(hash_of(origin)));
 }
 
 // Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
