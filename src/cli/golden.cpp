@@ -31,12 +31,19 @@ const Tensor& tensor_of(const SafetensorsFile& file, const std::string& name, co
   return found->second;
 }
 
-// The activation stands in the file's name: gated_mlp_<act>_<dtype>.safetensors.
-Act act_in_name(const std::string& path) {
+// The activation stands in the metadata or, where that does not tell, in the file's name:
+// gated_mlp_<act>_<dtype>.safetensors.
+Act act_of(const SafetensorsFile& file, const std::string& path) {
+  if (const auto told = file.metadata.find("act"); told != file.metadata.end()) try {
+      return act_from_name(told->second);
+    } catch (const Error& error) {
+      fail("{}: its metadata: {}", path, error.what());
+    }
   const std::string name = path.substr(path.find_last_of('/') + 1);
   for (const Act act : {Act::gelu_tanh, Act::gelu, Act::silu, Act::relu, Act::none})
     if (name.starts_with(fmt::format("gated_mlp_{}_", act_name(act)))) return act;
-  fail("{}: the name does not tell the activation; expected gated_mlp_<act>_<dtype>.safetensors", path);
+  fail("{}: neither metadata 'act' nor the name, gated_mlp_<act>_<dtype>.safetensors, tells the activation",
+       path);
 }
 
 Workload layer_of(const SafetensorsFile& file, const std::string& path, const GoldenRun& run) {
@@ -46,7 +53,7 @@ Workload layer_of(const SafetensorsFile& file, const std::string& path, const Go
     const Tensor& gate = tensor_of(file, "gate_proj.weight", path);
     EP_CHECK(gate.dim() == 2, "{}: expected a gate_proj.weight of [hidden, dim], got {}", path,
              gate.sizes().to_string());
-    const nn::MlpOptions mlp{.act = act_in_name(path),
+    const nn::MlpOptions mlp{.act = act_of(file, path),
                              .bias = file.tensors.contains("gate_proj.bias"),
                              .mode = run.mode,
                              .tensor = options};
