@@ -209,12 +209,19 @@ class Program(unittest.TestCase):
         folder = self.path / "cache"
         (folder / "kernels").mkdir(parents=True)
         (folder / "kernels" / "0.blob").write_bytes(b"damaged")
-        (folder / "gemm_1.tsv").write_text("device\n")
+        (folder / "gemm_00c0ffee00c0ffee.tsv").write_text("device\n")
+        (folder / "gemm_00c0ffee00c0ffee.tsv.lock").write_text("")
+        others = [folder / name for name in ("notes.txt", "gemm_.tsv", "gemm_00c0ffee00c0ffee.tsvx", "gemm_00C0FFEE00c0ffee.tsv", "kernels/notes.txt")]
+        for other in others:
+            other.write_text("not the cache's")
         listed = json.loads(self.result("cache", "list", "--format", "json", EPILOGUE_CACHE_DIR=str(folder)))
-        self.assertEqual([(row["kind"], row["bytes"]) for row in listed["entries"]], [("kernel", 7), ("choices", 7)])
-        self.assertIn("2 entries", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
+        self.assertEqual([(row["kind"], row["bytes"]) for row in listed["entries"]], [("kernel", 7), ("choices", 7), ("choices", 0)])
+        self.assertIn("3 entries", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
         self.assertIn("freed 14 B", self.result("cache", "clear", EPILOGUE_CACHE_DIR=str(folder)))
         self.assertEqual(f"0 entries, 0 B, in {folder}\n", self.result("cache", "list", EPILOGUE_CACHE_DIR=str(folder)))
+        self.assertTrue(all(other.exists() for other in others))
+        for command in ("list", "clear"):
+            self.refused("cache", command, says="is no folder, expected the one of the cache", EPILOGUE_CACHE_DIR=str(others[0]))
 
     def test_profile_trace_shows_linear_over_t_and_addmm(self):
         for name, read in (("t.json", open), ("t.json.gz", gzip.open)):
@@ -389,8 +396,8 @@ class Program(unittest.TestCase):
     def test_a_number_out_of_range_is_refused_by_its_options_name(self):
         for command, option, value, expected in (
                 ("profile mlp", "--batch", "-1", "1 to 2147483648"), ("profile mlp", "--hidden", "0", "1 to 2147483648"),
-                ("profile linear", "--in-dim", "4294967296", "1 to 2147483648"), ("bench mlp", "--seq", "many", "1 to 2147483648"),
-                ("profile mlp", "--batch", "1e3", "1 to 2147483648"), ("profile mlp", "--wait", "99999999999", "0 to 2147483647"),
+                ("profile linear", "--in-dim", "4294967296", "1 to 2147483648"), ("bench mlp", "--seq", "many", "a whole number, 1 to 2147483648"),
+                ("profile mlp", "--batch", "1e3", "a whole number, 1 to 2147483648"), ("profile mlp", "--wait", "99999999999", "0 to 2147483647"),
                 ("profile mlp", "--wait", "-1", "at least 0"), ("profile mlp", "--warmup", "-1", "at least 0"),
                 ("profile mlp", "--active", "0", "at least 1"), ("profile mlp", "--repeat", "0", "at least 1"),
                 ("profile linear", "--rows", "-2", "at least -1"), ("bench linear", "--threads", "-3", "1 to 1024"),
@@ -443,6 +450,16 @@ class Program(unittest.TestCase):
         file = self.path / "linear_float32.safetensors"
         file.write_bytes(source[:8] + header + source[8 + size:])
         self.refused("verify", file, says="no tensor 'y_torch'")
+
+    def test_verify_takes_the_activation_of_the_metadata(self):
+        source = (DATA / "golden" / "gated_mlp_silu_float32.safetensors").read_bytes()
+        file = self.path / "gated_mlp_relu_float32.safetensors"
+        file.write_bytes(source)
+        self.assertTrue(all(one["passed"] for one in self.json("verify", file)["files"]))
+        file.write_bytes(source.replace(b'"silu"', b'"tanh"', 1))
+        self.refused("verify", file, says="its metadata: ")
+        file.write_bytes(source.replace(b'"act"', b'"acx"', 1))
+        self.assertNotEqual(run("verify", file).returncode, 0)  # as relu, by its name
 
     def test_environment_errors_name_the_variable(self):
         self.refused("profile", "linear", says="EPILOGUE_THREADS: expected a whole number, got 'many'\n", EPILOGUE_THREADS="many")

@@ -106,7 +106,8 @@ class Proposal {
 
 std::string propose_rules(const Trace& trace) {
   EP_CHECK(!trace.damaged, "{}: is damaged: no rule can be proposed from what is left of it", trace.source);
-  EP_CHECK(!trace.events.empty(), "{}: no rule can be proposed: it holds no event", trace.source);
+  EP_CHECK(!trace.events.empty() || !trace.memories.empty(), "{}: no rule can be proposed: it holds no event",
+           trace.source);
   const std::string rules = Proposal(trace).text();
   EP_CHECK(!rules.empty(), "{}: no rule can be proposed: it marks no steps and has problems", trace.source);
   return fmt::format(
