@@ -109,8 +109,6 @@ namespace {
 HWY_EXPORT(split_tile);
 HWY_EXPORT(find_gated_row);
 
-constexpr int64_t kPanel = 2 * kAmxColumns;
-
 // Rows of up to 32 numbers with zeros after them, for what reads whole tiles.
 using TileOfRows = std::array<float, static_cast<size_t>(kAmxTileElements)>;
 void gather(const PlainRows<float>& from, TileOfRows& to) {
@@ -126,10 +124,10 @@ void gather(const PlainRows<float>& from, TileOfRows& to) {
 
 void pack_tile_panel(const PlainWeight& from, int64_t first_column, uint16_t* to) {
   const auto* data = static_cast<const uint16_t*>(from.data);
-  const int64_t columns = std::min(kPanel, from.n - first_column);
+  const int64_t columns = std::min(kTilePanel, from.n - first_column);
   for (int64_t depth = 0; depth < from.k; depth += kAmxDepth, to += 2 * kAmxTileElements) {
     const int64_t deep = std::min(kAmxDepth, from.k - depth);
-    if (deep < kAmxDepth || columns < kPanel) std::fill(to, to + 2 * kAmxTileElements, uint16_t{0});
+    if (deep < kAmxDepth || columns < kTilePanel) std::fill(to, to + 2 * kAmxTileElements, uint16_t{0});
     for (int64_t c = 0; c < columns; ++c) {
       const uint16_t* element = data + (first_column + c) * from.n_stride + depth * from.k_stride;
       uint16_t* pair = to + c / kAmxColumns * kAmxTileElements + c % kAmxColumns * 2;

@@ -46,6 +46,7 @@ GatedTileRow gated_tile_row(Act act, PanelForm form);
 // A panel of panel_product.h holds 32 columns as pairs of tiles, one pair for each 32 elements of the depth:
 // tile by tile 16 rows, each of two neighbours in depth for 16 columns. Of a weight in parts it holds three
 // pairs.
+inline constexpr int64_t kTilePanel = 2 * kAmxColumns;
 void pack_tile_panel(const PlainWeight& from, int64_t first_column, uint16_t* to);
 bool pack_part_panel(const PlainWeight& from, int64_t first_column, uint16_t* to);  // whether all are finite
 

@@ -19,7 +19,6 @@ namespace epilogue::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kPanel = 2 * kAmxColumns;
 constexpr int kMostRows = 8;  // half of a tile, so that the rows of a block lie evenly apart
 
 struct VectorBlock {
@@ -116,9 +115,9 @@ void multiply_rows(VectorBlock block, int64_t tile_bytes, int64_t row_count, int
       block.c = all.c + some.begin * all.c_stride;
       const auto index = static_cast<size_t>(some.size() - 1);
       const BlockKernel kernel =
-          columns > kPanel ? kBlockKernels<By, true>[index] : kBlockKernels<By, false>[index];
-      columns < kPanel ? multiply_narrow<kMostRows, kPanel>(block, some.size(), columns, kernel)
-                       : kernel(block);
+          columns > kTilePanel ? kBlockKernels<By, true>[index] : kBlockKernels<By, false>[index];
+      columns < kTilePanel ? multiply_narrow<kMostRows, kTilePanel>(block, some.size(), columns, kernel)
+                           : kernel(block);
     }
   }
 }
@@ -126,15 +125,15 @@ void multiply_rows(VectorBlock block, int64_t tile_bytes, int64_t row_count, int
 template <class By>
 void multiply(const PanelProduct& p) {
   for (int64_t column = p.columns.begin, after = 0; column < p.columns.end; column = after) {
-    const int64_t wide = column + panels_together(p.row_count) * kPanel;
-    after = wide <= p.columns.end ? wide : column + kPanel;
+    const int64_t wide = column + panels_together(p.row_count) * kTilePanel;
+    after = wide <= p.columns.end ? wide : column + kTilePanel;
     const void* panel = p.weight.at(column, p.depth.begin);
     const void* next = after < p.columns.end ? p.weight.at(after, p.depth.begin) : p.next ? p.next : panel;
     multiply_rows<By>({.rows = static_cast<const std::byte*>(p.rows),
                        .row_bytes = p.rows_in_tiles ? kAmxRowBytes : 2 * p.row_stride,
                        .step_bytes = p.rows_in_tiles ? kAmxTileBytes : kAmxRowBytes,
                        .panel = static_cast<const std::byte*>(panel),
-                       .panel_bytes = round_up(p.weight.k, kAmxDepth) * kPanel * 2,
+                       .panel_bytes = round_up(p.weight.k, kAmxDepth) * kTilePanel * 2,
                        .steps = (p.depth.size() + kAmxDepth - 1) / kAmxDepth,
                        .ahead = static_cast<const char*>(next),
                        .ahead_step = 0,
@@ -164,8 +163,8 @@ PanelShape tile_vectors_shape() {
   // Two cores of a Zen 4 (1 MB of L2 each): 1024 rows of an MLP of 768/3072 and of 1024/4096 took the same
   // within 3%, the noise, with 64 to 256 rows and 16 to 48 panels; fused had most over eager from 192 rows
   // on.
-  return {.columns = 2 * kAmxColumns,
-          .lanes = 2 * kAmxColumns,
+  return {.columns = kTilePanel,
+          .lanes = kTilePanel,
           .tile_rows = kAmxRows,
           .depth_step = kAmxDepth,
           .depth = 1024,
