@@ -292,7 +292,7 @@ class Program(unittest.TestCase):
         self.refused("bench", "linear", "--shapes", shapes, says="shapes:1: expected linear or matmul-add, got 'mlp'\n")
         for option in (("--batch", 2), ("--seq", 2), ("--dim", 8), ("--hidden", 8), ("--act", "silu"), ("--no-gate",), ("--bias",)):
             self.refused("bench", "mlp", "--shapes", shapes, *option, says=f"epilogue: --shapes names the problems, got {option[0]} beside it\n")
-        self.refused("bench", "mlp", "--shapes", self.path, says=f"epilogue: {self.path}: is a directory, expected a file\n")
+        self.refused("bench", "mlp", "--shapes", self.path, says=f"epilogue: {self.path}: is a directory, expected a file of shapes\n")
         shapes.write_text("linear m=3 in=8 out=5 dtype=bf16\nmatmul-add m=3 in=8 out=5\n")
         self.refused("bench", "mlp", "--shapes", shapes, says="shapes:1: expected mlp, got 'linear'\n")
         shapes.write_text("linear m=3 in=8 out=5 act=silu\n")
@@ -380,7 +380,7 @@ class Program(unittest.TestCase):
         for name in ("t.txt", "t.json"):
             self.refused("profile", "linear", "--report", self.path / name, says=f"--report: expected FILE.html, got {self.path / name}\n")
         self.refused("verify", self.path / "none.safetensors", says="none.safetensors")
-        self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot be read")
+        self.refused("bench", "mlp", "--shapes", self.path / "none", says="cannot open: No such file")
         self.refused("bench", "mlp", "--format", "xml", says="format")
         shapes = self.path / "shapes"
         shapes.write_text("mlp m=4\nmlp m=8 dtype=i32\n")

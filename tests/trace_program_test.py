@@ -79,7 +79,7 @@ class TraceProgram(unittest.TestCase):
         lines = (TRACES.parent / "kernel_names.tsv").read_text().splitlines()
         name = next(line.split("\t")[0] for line in lines if not line.startswith("#") and line.index("\t") > 255)
         self.assertEqual(json.loads(self.result("trace", "explain", name, "--format", "json"))["name"], name)
-        self.assertIn("expected a trace", self.result("trace", "explain", self.path / "none.json.gz", code=2))
+        self.assertIn("cannot open: No such file", self.result("trace", "explain", self.path / "none.json.gz", code=2))
 
     def test_damage_is_told_wherever_a_trace_is_read(self):
         cut = self.path / "cut.json.gz"

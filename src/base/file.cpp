@@ -65,6 +65,31 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+FileDescriptor open_to_read(const std::string& path, std::string_view expected) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  EP_CHECK(file, "{}: cannot open: {}", path, system_error());
+  struct stat found {};
+  EP_CHECK(::fstat(file.get(), &found) != 0 || !S_ISDIR(found.st_mode), "{}: is a directory, expected {}",
+           path, expected);
+  return file;
+}
+
+std::string read_file(const std::string& path, std::string_view expected) {
+  const FileDescriptor file = open_to_read(path, expected);
+  constexpr size_t kStep = 1 << 16;
+  std::string text;
+  for (size_t size = 0;;) {
+    text.resize(size + kStep);
+    const ssize_t got = ::read(file.get(), text.data() + size, kStep);
+    if (got < 0 && errno == EINTR) continue;
+    EP_CHECK(got >= 0, "{}: cannot read: {}", path, system_error());
+    size += static_cast<size_t>(got);
+    if (got > 0) continue;
+    text.resize(size);
+    return text;
+  }
+}
+
 ReplacementFile::ReplacementFile(const std::string& path) {
   const mode_t old = mode_at(path);
   if (takes_bytes(old)) {

@@ -26,6 +26,12 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// For reading. Throws Error naming the path where it does not open, or is a directory and not `expected`: "a
+// trace file".
+FileDescriptor open_to_read(const std::string& path, std::string_view expected);
+// The whole of such a file.
+std::string read_file(const std::string& path, std::string_view expected);
+
 // A file beside `path` that takes its place on commit() and is gone otherwise. It has the mode of the file
 // that it replaces; a link stays, and the file that it leads to is replaced. A pipe or a character device is
 // none to replace: what is written goes through it at once. All but the destructor throw Error, to which the

@@ -167,5 +167,28 @@ TEST_F(ReplacementFileTest, PassesOverWhatACrashedProcessLeft) {
   EXPECT_TRUE(std::filesystem::exists(left));
 }
 
+// What reading `path` as "a list" throws.
+std::string refusal(const std::string& path) {
+  try {
+    read_file(path, "a list");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+TEST_F(ReplacementFileTest, IsReadWholeHoweverLong) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{1} << 16, (size_t{1} << 17) + 1}) {
+    const std::string text(size, 'x');
+    replace_file(path(), text);
+    EXPECT_EQ(read_file(path(), "a list"), text);
+  }
+}
+
+TEST_F(ReplacementFileTest, SaysWhatCannotBeReadAndWhy) {
+  EXPECT_EQ(refusal(folder_ + "/none"), folder_ + "/none: cannot open: No such file or directory");
+  EXPECT_EQ(refusal(folder_), folder_ + ": is a directory, expected a list");
+}
+
 }  // namespace
 }  // namespace epilogue

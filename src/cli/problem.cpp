@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "op/gated.h"
 
@@ -175,9 +174,7 @@ const char* ProblemOptions::shape_given() const {
 }
 
 std::vector<Problem> read_shapes(const std::string& path, const Problem& otherwise) {
-  EP_CHECK(!std::filesystem::is_directory(path), "{}: is a directory, expected a file", path);
-  std::ifstream file(path);
-  EP_CHECK(file, "{}: cannot be read", path);
+  std::istringstream file(read_file(path, "a file of shapes"));
   std::vector<Problem> problems;
   std::string line;
   for (int at = 1; std::getline(file, line); ++at) {

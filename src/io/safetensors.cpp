@@ -23,7 +23,7 @@ class Mapping {
  public:
   explicit Mapping(const std::string& path) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    EP_CHECK(file.get() >= 0, "cannot open the file: {}", system_error());
+    EP_CHECK(file.get() >= 0, "cannot open: {}", system_error());
     struct stat status {};
     EP_CHECK(::fstat(file.get(), &status) == 0, "cannot read the file's size: {}", system_error());
     EP_CHECK(S_ISREG(status.st_mode), "not a regular file");

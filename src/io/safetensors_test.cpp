@@ -185,7 +185,7 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
 
 TEST_F(Safetensors, ErrorsNameTheFile) {
   const auto loading = [&](const std::string& file) { return error_of([&] { load_safetensors(file); }); };
-  EXPECT_EQ(loading(path("absent")), path("absent") + ": cannot open the file: No such file or directory");
+  EXPECT_EQ(loading(path("absent")), path("absent") + ": cannot open: No such file or directory");
   EXPECT_EQ(loading(path("")), path("") + ": not a regular file");
   std::ofstream(path("empty")).close();
   EXPECT_EQ(loading(path("empty")), path("empty") + ": the file has 0 bytes; expected at least 8");

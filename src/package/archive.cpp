@@ -8,7 +8,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -144,12 +143,10 @@ class Reader {
 class FileSource final : public ArchiveSource {
  public:
   explicit FileSource(const std::string& path)
-      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)), buffer_(1 << 18, '\0') {
-    EP_CHECK(file_, "{}: cannot be read", path);
-  }
+      : path_(path), file_(open_to_read(path, "a packed package")), buffer_(1 << 18, '\0') {}
   std::string_view next() override {
     const ssize_t got = ::read(file_.get(), buffer_.data(), buffer_.size());
-    EP_CHECK(got >= 0, "{}: cannot be read", path_);
+    EP_CHECK(got >= 0, "{}: cannot read: {}", path_, system_error());
     return std::string_view(buffer_).substr(0, static_cast<size_t>(got));
   }
 

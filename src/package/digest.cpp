@@ -7,6 +7,7 @@
 #include <openssl/pem.h>
 
 #include "base/check.h"
+#include "base/file.h"
 
 namespace epilogue::package {
 
@@ -102,7 +103,7 @@ bool signature_holds(const Signature& signature, std::string_view message) {
 
 Signature sign(std::string_view message, const std::string& key_file) {
   const std::unique_ptr<std::FILE, FreeOpenssl> file(std::fopen(key_file.c_str(), "r"));
-  EP_CHECK(file, "{}: cannot be read", key_file);
+  EP_CHECK(file, "{}: cannot open: {}", key_file, system_error());
   const auto no_password = [](char*, int, int, void*) { return 0; };  // OpenSSL would ask the terminal
   const Key key(PEM_read_PrivateKey(file.get(), nullptr, no_password, nullptr));
   EP_CHECK(key && EVP_PKEY_id(key.get()) == EVP_PKEY_ED25519,

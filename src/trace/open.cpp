@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/check.h"
+#include "base/file.h"
 
 namespace epilogue::trace {
 namespace {
@@ -86,7 +87,8 @@ TraceServer::TraceServer(const std::string& path, const ServeOptions& options) :
   State& state = *state_;
   std::error_code error;
   state.size = std::filesystem::file_size(path, error);
-  EP_CHECK(!error && std::ifstream(path), "trace open: {} cannot be read", path);
+  EP_CHECK(!error, "{}: cannot open: {}", path, error.message());
+  open_to_read(path, "a trace file");
   state.path = path;
   state.name = std::filesystem::path(path).filename();
   state.timeout = options.timeout;

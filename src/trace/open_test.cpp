@@ -73,7 +73,7 @@ TEST_F(OpenTest, TakenPortIsAnError) {
 
 TEST_F(OpenTest, MissingFileIsAnError) {
   EXPECT_THAT([] { TraceServer("/nowhere/t.json", {.port = 0}); },
-              ThrowsMessage<Error>(HasSubstr("cannot be read")));
+              ThrowsMessage<Error>(HasSubstr("cannot open: No such file")));
 }
 
 }  // namespace

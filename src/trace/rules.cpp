@@ -1,13 +1,11 @@
 #include "trace/rules.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <toml++/toml.h>
 
 #include "base/check.h"
+#include "base/file.h"
 
 namespace epilogue::trace {
 namespace {
@@ -208,11 +206,7 @@ std::vector<Rule> parse_rules(std::string_view text, const std::string& file) {
 }
 
 std::vector<Rule> read_rules(const std::string& path) {
-  std::error_code error;
-  EP_CHECK(!std::filesystem::is_directory(path, error), "{}: is a directory, expected a rules file", path);
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  EP_CHECK(in.good() || (in.eof() && !in.bad()), "{}: cannot be read", path);
+  const std::string text = read_file(path, "a rules file");
   EP_CHECK(!begins_as_trace(text), "{}: is a trace, expected a rules file, which comes before the traces",
            path);
   return parse_rules(text, path);

@@ -11,13 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <sys/stat.h>
-
 #include "base/check.h"
+#include "base/file.h"
 
 namespace epilogue::trace {
 namespace {
@@ -26,13 +24,7 @@ class File final : public ByteSource {
  public:
   explicit File(const std::string& path) : name_(path == "-" ? "standard input" : path) {
     if (path == "-") return;
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    EP_CHECK(fd_ >= 0, "{}: cannot open: {}", name_, std::strerror(errno));
-    struct stat status {};
-    if (::fstat(fd_, &status) == 0 && S_ISDIR(status.st_mode)) {
-      ::close(fd_);
-      fail("{}: is a directory, expected a trace file", name_);
-    }
+    fd_ = open_to_read(path, "a trace file").release();
   }
   ~File() override {
     if (fd_ != STDIN_FILENO) ::close(fd_);
@@ -62,7 +54,7 @@ class File final : public ByteSource {
     while (got < size) {
       const ssize_t n = ::read(fd_, into + got, size - got);
       if (n < 0 && errno == EINTR) continue;
-      EP_CHECK(n >= 0, "{}: cannot read: {}", name_, std::strerror(errno));
+      EP_CHECK(n >= 0, "{}: cannot read: {}", name_, system_error());
       if (n == 0) break;
       got += static_cast<size_t>(n);
     }
