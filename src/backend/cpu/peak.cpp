@@ -14,6 +14,16 @@ namespace epilogue::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// An empty statement that may change the vector: what made it cannot be dropped, merged or moved to memory.
+template <class V>
+HWY_INLINE void touch(V& vector) {
+#if HWY_COMPILER_CLANG && HWY_TARGET == HWY_EMU128
+  asm volatile("" : "+m"(vector));  // an array there, which clang takes into no register
+#else
+  asm volatile("" : "+v"(vector.raw));
+#endif
+}
+
 // Twelve independent chains: two FMA units with four cycles of latency need eight. Returns the operations of
 // a round.
 template <class T>
@@ -23,9 +33,7 @@ double multiply_add(int64_t rounds) {
   const auto x = hn::Set(d, T{0.5});
   for (int64_t r = 0; r < rounds; ++r) {
     for (auto* chain : {&a, &b, &c, &e, &f, &g, &h, &i, &j, &k, &l, &m}) *chain = hn::MulAdd(*chain, x, x);
-    // An empty statement that may change each chain: none can be dropped, merged or moved to memory.
-    asm volatile("" : "+v"(a.raw), "+v"(b.raw), "+v"(c.raw), "+v"(e.raw), "+v"(f.raw), "+v"(g.raw));
-    asm volatile("" : "+v"(h.raw), "+v"(i.raw), "+v"(j.raw), "+v"(k.raw), "+v"(l.raw), "+v"(m.raw));
+    for (auto* chain : {&a, &b, &c, &e, &f, &g, &h, &i, &j, &k, &l, &m}) touch(*chain);
   }
   return 12 * 2 * static_cast<double>(hn::Lanes(d));
 }
@@ -37,11 +45,11 @@ double multiply_pairs(int64_t rounds) {
   sums.fill(hn::Zero(hn::ScalableTag<float>()));
   auto x = hn::Set(d, 0x3f003f00);  // 0.5 and 0.5
   for (int64_t r = 0; r < rounds; ++r) {
-    asm volatile("" : "+v"(x.raw));
+    touch(x);
     HWY_UNROLL(12)
     for (auto& sum : sums) sum = NativePairs::add_products(sum, x, x);
   }
-  for (auto& sum : sums) asm volatile("" : "+v"(sum.raw));
+  for (auto& sum : sums) touch(sum);
   return 12 * 2 * 2 * static_cast<double>(hn::Lanes(d));
 }
 
