@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <omp.h>
+#include <pthread.h>
 
 #include "base/check.h"
 #include "base/env.h"
@@ -46,11 +47,21 @@ __attribute__((no_sanitize("thread"), noinline)) void fork_join(Job* job) {
 
 std::atomic<int> configured_threads{0};
 
+// GCC's OpenMP waits for ever for the threads of a team that a fork() has left in the parent.
+std::atomic<bool> team_is_the_parents{false};
+
+void expect_forks() {
+  static const int handler =
+      pthread_atfork(nullptr, nullptr, [] { team_is_the_parents.store(true, std::memory_order_relaxed); });
+  (void)handler;
+}
+
 }  // namespace
 
 int core_count() { return omp_get_num_procs(); }
 
 int thread_count() {
+  if (team_is_the_parents.load(std::memory_order_relaxed)) return 1;
   int count = configured_threads.load(std::memory_order_relaxed);
   if (count == 0) {
     const int64_t asked = env_int(EnvVar::threads, core_count());
@@ -76,6 +87,7 @@ int parallel_for(int64_t count, int64_t grain, RangeFunction body) {
     return 1;
   }
   Job job{.body = body, .count = count, .pieces = pieces, .team = thread_count(), .error = nullptr};
+  expect_forks();
   job.forked.store(1, std::memory_order_release);
   fork_join(&job);
   (void)job.joined.load(std::memory_order_acquire);

@@ -7,8 +7,10 @@ namespace epilogue {
 
 inline constexpr int kMostThreads = 1024;
 
-int core_count();    // the cores this process may use
-int thread_count();  // EPILOGUE_THREADS, set_thread_count(), or core_count()
+int core_count();  // the cores this process may use
+// EPILOGUE_THREADS, set_thread_count(), or core_count(); 1 in a child of fork() whose parent ran parallel_for
+// on several, as the threads stay with the parent.
+int thread_count();
 void set_thread_count(int count);
 
 // A non-owning reference to a callable, for lambdas without an allocation.

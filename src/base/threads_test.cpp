@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -9,7 +10,10 @@
 #include <string>
 #include <thread>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 namespace epilogue {
 namespace {
@@ -112,6 +116,25 @@ TEST_F(Threads, NoMoreThanThereIsWorkFor) {
   const auto no_share = [](int, int64_t, int64_t) {};
   EXPECT_EQ(parallel_shares(2, 1, 4, no_share), 2);
   EXPECT_EQ(parallel_shares(0, 1, 4, no_share), 0);
+}
+
+void fork_after_a_team_has_worked() {
+  set_thread_count(3);
+  const auto nothing = [](int64_t, int64_t) {};
+  if (parallel_for(3, 1, nothing) != 3) std::exit(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(parallel_for(3, 1, nothing) == 1 && thread_count() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  std::exit(status == 0 && parallel_for(3, 1, nothing) == 3 ? 0 : 1);
+}
+
+TEST(ThreadsDeathTest, AChildWorksAloneWhereTheTeamIsItsParents) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(fork_after_a_team_has_worked(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Threads, APieceRunsItsOwnPiecesItself) {
