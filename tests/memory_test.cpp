@@ -54,6 +54,15 @@ TEST(Memory, PackedWeightIsCountedAndGoesWithItsWeightOrItsVersion) {
   EXPECT_EQ(memory_stats().packed_weights, before);
 }
 
+// A weight that is no parameter is multiplied by oneDNN, which may want scratch memory.
+TEST(Memory, ProductsOfManySizesKeepNoScratchEach) {
+  const Tensor weight = randn({512, 512}, 1);
+  mm(randn({300, 512}, 2), weight);
+  const int64_t before = memory_stats().allocated;
+  for (int64_t rows = 129; rows < 149; ++rows) mm(randn({rows, 512}, 2), weight);
+  EXPECT_LT(memory_stats().allocated - before, 5 * 512 * 512);
+}
+
 TEST(Memory, ImpossibleRequestIsAnErrorAndLosesNothing) {
   const MemoryStats before = memory_stats();
   EXPECT_THROW(empty({int64_t{1} << 50}), Error);

@@ -105,6 +105,19 @@ const char* kernel_name(std::string_view info, DType dtype) {
   return intern(fmt::format("onednn_{}_{}_{}", kind, isa, dtype_name(dtype)));
 }
 
+// One for a thread, which runs one product at a time, as large as the largest so far needed.
+void* scratch_of_thread(size_t bytes) {
+  thread_local detail::StorageRef scratch;
+  thread_local size_t size = 0;
+  if (bytes > size) {
+    size = 0;
+    scratch = {};
+    scratch = Allocator::instance().allocate(bytes);
+    size = bytes;
+  }
+  return bytes > 0 ? scratch.get()->data : nullptr;
+}
+
 struct KeyHash {
   size_t operator()(const MatmulKey& key) const {
     uint64_t hash = 0xcbf29ce484222325;
@@ -163,13 +176,12 @@ Matmul::Matmul(const MatmulKey& key) : threads_(key.threads) {
       key.bias == BiasKind::row ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   const dnnl::matmul::primitive_desc made(desc, attr, engine());
   primitive_ = dnnl::matmul(made);
-  const memory::desc scratchpad = made.scratchpad_desc();
-  if (scratchpad.get_size() > 0) scratch_ = Allocator::instance().allocate(scratchpad.get_size());
   a_ = memory(a, engine(), nullptr);
   b_ = memory(b, engine(), nullptr);
   c_ = memory(c, engine(), nullptr);
   if (bias_argument_) bias_ = memory(bias, engine(), nullptr);
-  scratchpad_ = memory(scratchpad, engine(), scratch_.get() ? scratch_.get()->data : nullptr);
+  scratch_bytes_ = made.scratchpad_desc().get_size();
+  scratchpad_ = memory(made.scratchpad_desc(), engine(), nullptr);
   name_ = kernel_name(made.impl_info_str(), key.dtype);
 }
 
@@ -189,7 +201,7 @@ void Matmul::execute(const void* a, const void* b, const void* bias, void* c,
   if (bias_argument_) pass(bias_argument_, bias_, bias);
   for (size_t i = 0; i < operands.size(); ++i)
     if (operand_arguments_[i]) pass(operand_arguments_[i], operands_[i], operands[i]);
-  arguments[static_cast<size_t>(count++)] = {DNNL_ARG_SCRATCHPAD, scratchpad_.get()};
+  pass(DNNL_ARG_SCRATCHPAD, scratchpad_, scratch_of_thread(scratch_bytes_));
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), stream().get(), count, arguments.data());
   EP_CHECK(status == dnnl_success, "oneDNN could not run a matrix product: status {}",

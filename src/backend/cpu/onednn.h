@@ -55,7 +55,7 @@ class Matmul {
  private:
   dnnl::matmul primitive_;
   dnnl::memory a_, b_, bias_, c_, scratchpad_;
-  detail::StorageRef scratch_;
+  size_t scratch_bytes_ = 0;
   int bias_argument_ = 0, threads_ = 1;
   std::array<dnnl::memory, kMaxPostOps> operands_;
   std::array<int, kMaxPostOps> operand_arguments_{};  // 0: there is no such post-op
