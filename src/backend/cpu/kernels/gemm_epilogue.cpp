@@ -61,7 +61,8 @@ const char* post_ops_of(const KernelCall& call, std::vector<ProductPostOp>& post
     if (step.op != Op::add && step.op != Op::mul)
       return "gelu, silu and rounding are quicker on a block in cache";
     const int16_t other = first ? step.b : step.a;
-    if (other >= inputs) return "the steps do not follow one another";
+    if (other >= inputs || program.inputs[static_cast<size_t>(other)].operand == ProgramInput::kProduct)
+      return "the steps do not follow one another";
     const auto kind = step.op == Op::add ? PostOp::Kind::add : PostOp::Kind::mul;
     if (const char* reason = add_operand(call, kind, other, post)) return reason;
     now = static_cast<int16_t>(inputs + static_cast<int16_t>(i));
