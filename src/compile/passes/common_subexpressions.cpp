@@ -36,12 +36,12 @@ void common_subexpressions(graph::Graph& graph, PassContext& context) {
       const graph::ValueId first = graph.nodes[j].outputs[0], second = graph.nodes[i].outputs[0];
       if (!is_view(graph.nodes[i]) && is_output(graph, first) && is_output(graph, second)) break;
       graph.replace_reads(second, first);
+      infer_views(graph);  // is_output() asks for the bases of views
       context.notes.push_back(fmt::format("%{} is %{}", second, first));
       break;
     }
   }
   remove_unread(graph);
-  infer_views(graph);
 }
 
 }  // namespace epilogue::compiler

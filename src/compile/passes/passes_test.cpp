@@ -77,6 +77,16 @@ TEST(CommonSubexpressions, KeepsTwoOutputsApartAndDifferentAttributes) {
   EXPECT_THAT(gelus.after, HasSubstr("add(%1, %2)"));
 }
 
+TEST(CommonSubexpressions, KeepsTwoOutputsApartThatAreViewsOfTheSame) {
+  const auto story = run_alone(
+      [](std::span<const Tensor> in) {
+        const Tensor inner = relu(in[0]);
+        return std::vector{relu(in[0]).t(), relu(in[0]).unsqueeze(0), silu(inner)};
+      },
+      {randn({4, 8}, 1)}, "common_subexpressions");
+  EXPECT_THAT(story.after, AllOf(HasSubstr("= t(%1)"), Not(HasSubstr("unsqueeze(%1")))) << story.before;
+}
+
 TEST(CommonSubexpressions, TellsZeroFromNegativeZero) {
   const auto story = run_alone(
       [](std::span<const Tensor> in) {
