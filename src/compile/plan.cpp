@@ -21,7 +21,7 @@ using graph::ValueId;
 size_t index(ValueId id) { return static_cast<size_t>(id); }
 
 int64_t flops_of(const Graph& graph, const Node& node) {
-  const bool gated = op_row(node.op).op_class == OpClass::gated;
+  const bool gated = is_gated(node);
   if (!is_product(node) && !gated) return 0;
   std::vector<Tensor> inputs;
   const int count = gated ? static_cast<int>(node.inputs.size()) : own_inputs(node);
@@ -116,11 +116,11 @@ class Plan::Running {
     inputs.reserve(node.inputs.size());
     for (const ValueId id : node.inputs) inputs.push_back(tensor(id));
     const Device device = plan_.graph_.value(node.outputs[0]).device;
-    if (node.op == Op::to && inputs[0].device() != device) {
+    if (moves_to_device(plan_.graph_, node)) {
       tensors_[index(node.outputs[0])] = dispatch(node.op, inputs, node.attrs);
       return;
     }
-    if (op_row(node.op).op_class == OpClass::gated) {
+    if (is_gated(node)) {
       tensors_[index(node.outputs[0])] = run_gated(node, inputs);
       return;
     }

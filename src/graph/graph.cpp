@@ -39,6 +39,10 @@ bool is_pointwise(const Node& node) {
   return op_row(node.op).op_class == OpClass::pointwise && !node.attrs.implementation;
 }
 bool is_product(const Node& node) { return op_row(node.op).op_class == OpClass::gemm; }
+bool is_gated(const Node& node) { return op_row(node.op).op_class == OpClass::gated; }
+bool moves_to_device(const Graph& graph, const Node& node) {
+  return node.op == Op::to && graph.value(node.inputs[0]).device != graph.value(node.outputs[0]).device;
+}
 int own_inputs(const Node& node) { return op_row(node.op).fewest_inputs; }
 
 bool same_layout(const Layout& a, const Layout& b) {

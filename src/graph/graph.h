@@ -61,6 +61,8 @@ struct Graph {
 bool is_view(const Node& node);
 bool is_pointwise(const Node& node);  // an op of class pointwise, not yet fused nor asked of one kernel
 bool is_product(const Node& node);
+bool is_gated(const Node& node);  // a gated MLP or its first half as one kernel
+bool moves_to_device(const Graph& graph, const Node& node);
 // The inputs a product has without its epilogue's operands.
 int own_inputs(const Node& node);
 

@@ -68,6 +68,11 @@ int64_t place(const std::vector<Buffer>& placed, const Buffer& buffer) {
   return offset;
 }
 
+// Ops that make their result themselves, which then has no place in the workspace.
+bool makes_own_result(const Graph& graph, const Node& node) {
+  return is_gated(node) || moves_to_device(graph, node);
+}
+
 }  // namespace
 
 void buffer_planning(Graph& graph, PassContext& context) {
@@ -81,9 +86,9 @@ void buffer_planning(Graph& graph, PassContext& context) {
   BufferPlan& plan = context.buffers;
   plan.offsets.assign(graph.values.size(), -1);
   if (!graph.nodes.empty()) plan.device = graph.value(graph.nodes.back().outputs[0]).device;
-  std::vector<Buffer> placed;
+  std::vector<Buffer> placed, apart;
   int in_place = 0;
-  int64_t outputs = 0;
+  int64_t outputs = 0, most_apart = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (is_view(node)) continue;
@@ -97,6 +102,12 @@ void buffer_planning(Graph& graph, PassContext& context) {
       }
       if (graph.value(id).device != plan.device) continue;
       const size_t last = std::max(last_read[index(id)], i);
+      if (makes_own_result(graph, node)) {
+        const int64_t offset = place(apart, {id, i, last, bytes, 0});
+        apart.push_back({id, i, last, bytes, offset});
+        most_apart = std::max(most_apart, offset + bytes);
+        continue;
+      }
       const ValueId over = o == 0 ? dying_operand(graph, node, last_read, i) : graph::kNoValue;
       if (over != graph::kNoValue && plan.offsets[index(over)] >= 0) {
         const auto host = std::ranges::find_if(placed, [&](const Buffer& b) { return b.value == over; });
@@ -113,7 +124,7 @@ void buffer_planning(Graph& graph, PassContext& context) {
       placed.push_back(buffer);
     }
   }
-  plan.peak = plan.workspace + outputs;
+  plan.peak = plan.workspace + most_apart + outputs;
   context.notes.push_back(fmt::format("{} for what lives between kernels, {} without reuse; {} in place",
                                       format_bytes(plan.workspace), format_bytes(plan.unplanned - outputs),
                                       in_place));
