@@ -1,6 +1,7 @@
 #include "compile/build_queue.h"
 
 #include <atomic>
+#include <system_error>
 #include <vector>
 
 #include <pthread.h>
@@ -22,6 +23,9 @@ struct EndsWithProgram {
   ~EndsWithProgram() { BuildQueue::instance().end(); }
 };
 
+// A job that forks has the lock already.
+thread_local bool runs_job = false;
+
 }  // namespace
 
 // Never destroyed: objects of the program that go after it may still call.
@@ -29,16 +33,26 @@ struct BuildQueue::OfProcess {
   std::atomic<BuildQueue*> queue = new BuildQueue;
   std::vector<BuildQueue*> of_parents;  // not used: here a leak checker finds them
   std::atomic<int> forks = 0;
+  std::mutex job;  // of who runs one, and of who forks
+
+  void lock_job() {
+    if (!runs_job) job.lock();
+  }
+  void unlock_job() {
+    if (!runs_job) job.unlock();
+  }
 };
 
 BuildQueue::OfProcess& BuildQueue::of_process() {
   static OfProcess* const one = [] {
     // The parent's queue stays behind as it is: its mutex may be locked, its thread is not there to join.
-    pthread_atfork(nullptr, nullptr, [] {
-      of_process().of_parents.push_back(of_process().queue);
-      of_process().queue = new BuildQueue;
-      ++of_process().forks;
-    });
+    pthread_atfork([] { of_process().lock_job(); }, [] { of_process().unlock_job(); },
+                   [] {
+                     of_process().of_parents.push_back(of_process().queue);
+                     of_process().queue = new BuildQueue;
+                     ++of_process().forks;
+                     of_process().unlock_job();
+                   });
     return new OfProcess;
   }();
   return *one;
@@ -47,14 +61,19 @@ BuildQueue::OfProcess& BuildQueue::of_process() {
 BuildQueue& BuildQueue::instance() { return *of_process().queue; }
 int BuildQueue::forks() { return of_process().forks; }
 
-void BuildQueue::add(std::function<void()> job) {
+bool BuildQueue::add(std::function<void()> job) {
   static const EndsWithProgram ends;
   static thread_local const EndsWithMainThread ends_sooner;
   const std::lock_guard lock(mutex_);
-  if (ending_) return;
+  if (ending_) return false;
+  try {
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
   jobs_.push_back(std::move(job));
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_one();
+  return true;
 }
 
 void BuildQueue::end() {
@@ -77,7 +96,12 @@ void BuildQueue::work() {
     const std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    job();
+    {
+      const std::lock_guard no_fork(of_process().job);
+      runs_job = true;
+      job();
+      runs_job = false;
+    }
     lock.lock();
   }
 }

@@ -10,17 +10,17 @@
 namespace epilogue::compiler {
 
 // One for the process, there until its last moment; its thread starts with the first job and ends with the
-// main thread. fork() leaves the child without the thread: it has a queue of its own, without the parent's
-// jobs.
+// main thread. fork() waits for the job under way, whose locks the child would find taken, and leaves the
+// child without the thread: it has a queue of its own, without the parent's jobs.
 class BuildQueue {
  public:
   static BuildQueue& instance();
   // How often the process is a child of one that had a queue: jobs added under another number are not run.
   static int forks();
 
-  // Runs `job` on the thread, after those before it. It must not throw. Once the queue has ended it is
-  // dropped.
-  void add(std::function<void()> job);
+  // Runs `job` on the thread, after those before it. It must not throw. False where it is dropped: the queue
+  // has ended, or the system has no thread for it.
+  bool add(std::function<void()> job);
   // Finishes the job under way; the others are dropped, and what is added from now on.
   void end();
 

@@ -2,14 +2,18 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
+#include <mutex>
 
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "epilogue/compile.h"
 #include "epilogue/ops.h"
+#include "sanitized.h"
 
 namespace epilogue::compiler {
 namespace {
@@ -92,6 +96,52 @@ void fork_before_a_build_has_begun() {
   });
 }
 
+// What a job locks is free in a child, where nobody would unlock it.
+void fork_during_a_job() {
+  static std::atomic<bool> begun = false;
+  static std::mutex of_the_job;
+  BuildQueue::instance().add([] {
+    const std::lock_guard lock(of_the_job);
+    begun = true;
+    usleep(100000);
+  });
+  while (!begun) usleep(100);
+  exit_as_a_child([] { const std::lock_guard lock(of_the_job); });
+}
+
+void fork_in_a_job() {
+  static std::atomic<int> status = -1;
+  BuildQueue::instance().add([] {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int ended = 1;
+    waitpid(child, &ended, 0);
+    status = ended;
+  });
+  alarm(20);
+  while (status < 0) usleep(100);
+  std::exit(status);
+}
+
+// A thread's stack of 8 MB takes more address space than there is left.
+void call_without_room_for_a_thread() {
+  const CompiledFunction f = compile(twice);
+  const Tensor x = ones({4});
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit little{pages * static_cast<rlim_t>(getpagesize()) + (4 << 20), before.rlim_max};
+  setrlimit(RLIMIT_AS, &little);
+  const bool answers = f(x).numel() == 4;
+  f.wait_ready();
+  const bool builds = f.stats().builds > 0;
+  setrlimit(RLIMIT_AS, &before);
+  f(x);
+  f.wait_ready();
+  std::exit(answers && !builds && f.stats().builds == 1 ? 0 : 1);
+}
+
 void call_and_wait_after_the_queue_has_ended() {
   struct Server {
     CompiledFunction f;
@@ -123,6 +173,18 @@ TEST_F(BuildQueueForkDeathTest, AChildBuildsOnAThreadOfItsOwnAndEnds) {
 
 TEST_F(BuildQueueForkDeathTest, AChildBuildsWhatTheParentHadNotBuilt) {
   EXPECT_EXIT(fork_before_a_build_has_begun(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(BuildQueueForkDeathTest, AChildFindsNoLockTakenByAJobOfItsParent) {
+  EXPECT_EXIT(fork_during_a_job(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(BuildQueueForkDeathTest, AJobMayFork) { EXPECT_EXIT(fork_in_a_job(), testing::ExitedWithCode(0), ""); }
+
+TEST(BuildQueueDeathTest, WithoutAThreadCallsAreAnsweredAndALaterOneBuilds) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs address space of its own";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(call_without_room_for_a_thread(), testing::ExitedWithCode(0), "");
 }
 
 TEST(BuildQueueDeathTest, WaitingReturnsWhenTheQueueHasEnded) {
