@@ -141,6 +141,21 @@ TEST(Compile, NanPassesThroughReluAsInEager) {
     }
 }
 
+TEST(Compile, AnEpilogueMayReadTheProductTwice) {
+  for (const bool parameter : {false, true}) {
+    const Tensor weight = randn({64, 64}, 3).set_parameter(parameter), scale = randn({64}, 4);
+    const auto function = [&](const Tensor& t) {
+      const Tensor product = mm(t, weight);
+      return add(mul(product, scale), product);
+    };
+    const CompiledFunction f = compile(function);
+    const Tensor x = randn({8, 64}, 5);
+    f(x);
+    f.wait_ready();
+    EXPECT_LT(max_error(f(x), function(x)), 1e-4) << parameter;
+  }
+}
+
 TEST(Compile, SixtyFourLengthsAreNoRecompile) {
   const nn::GatedMlp layer(32, 48);
   const CompiledFunction f = compiled(layer);
@@ -289,6 +304,43 @@ TEST(Compile, LetsGoOfTensorsThatWereReplaced) {
     EXPECT_EQ(memory_stats().allocated, before);
     EXPECT_EQ(f.stats().recompiles, 0);
   }
+}
+
+TEST(Compile, ADeleterMayCallTheFunctionThatLetsItsTensorGo) {
+  CompiledFunction f;
+  const Tensor x = randn({3, 8}, 1);
+  std::vector<float> memory(8, 2.0F);
+  int calls = 0;
+  Tensor weight = from_blob(memory.data(), {8}, {}, [&](void*) {
+    f(x);
+    ++calls;
+  });
+  f = compile([&](const Tensor& t) { return mul(t, weight); }, {.watch = {&weight}});
+  f(x);
+  f.wait_ready();
+  weight = ones({8});
+  EXPECT_EQ(max_error(f(x), x), 0);
+  f.wait_ready();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Compile, TheWorkspaceHasNoPlaceForWhatAKernelMakesItself) {
+  const nn::GatedMlp layer(64, 96, {.mode = nn::Mode::fused});
+  const CompiledFunction f = compile([&](const Tensor& t) { return relu(layer.forward(t)); });
+  const Tensor x = randn({512, 64}, 1);
+  const auto peak_of = [&](const auto& function) {
+    const int64_t before = memory_stats().allocated;
+    reset_peak_memory();
+    function(x);
+    return memory_stats().peak_allocated - before;
+  };
+  f(x);
+  f.wait_ready();
+  EXPECT_THAT(kernels_of([&] { f(x); }), ElementsAre(HasSubstr("gated_mlp"), HasSubstr("relu")));
+  const int64_t result = 512 * 64 * 4;
+  EXPECT_EQ(f.stats().peak_bytes, 2 * result);  // the MLP's and relu's
+  const int64_t block = peak_of([&](const Tensor& t) { return layer.forward(t); }) - result;
+  EXPECT_LE(peak_of(f), result + std::max(result, block));
 }
 
 TEST(Compile, SeveralInputsAndOutputsAndViewsOfInputs) {

@@ -88,6 +88,7 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
   std::string text = structure(graph);
   auto instance = std::make_shared<Instance>(Instance{compiler::Guards(inputs, options.watch, exact),
                                                       std::move(graph), std::move(text), nullptr, nullptr});
+  std::vector<std::shared_ptr<Instance>> forgotten;  // their tensors' deleters may call this function
   const std::lock_guard lock(mutex);
   if (auto other = find(inputs)) return other;  // another thread was quicker
   if (verbose("guards") && !instances.empty()) {
@@ -101,8 +102,15 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
     start_build(instance);
   }
   // No call will find those of tensors that were replaced, which they keep alive.
-  std::erase_if(instances, [&](const auto& old) { return !old->guards.same_watched(options.watch); });
-  if (instances.size() >= kMostInstances) instances.pop_back();
+  const auto replaced = std::stable_partition(instances.begin(), instances.end(), [&](const auto& kept) {
+    return kept->guards.same_watched(options.watch);
+  });
+  std::move(replaced, instances.end(), std::back_inserter(forgotten));
+  instances.erase(replaced, instances.end());
+  if (instances.size() >= kMostInstances) {
+    forgotten.push_back(std::move(instances.back()));
+    instances.pop_back();
+  }
   instances.insert(instances.begin(), instance);
   return instance;
 }
@@ -130,13 +138,14 @@ void CompiledFunction::State::count_failure(std::string why) {
 
 void CompiledFunction::State::start_build(const std::shared_ptr<Instance>& instance) {
   structures[instance->structure] = Build::under_way;
-  compiler::BuildQueue::instance().add(
+  const bool added = compiler::BuildQueue::instance().add(
       [build = under_way->begin(), self = shared_from_this(), what = instance]() mutable {
         self->build(*what);
         what.reset();
         self.reset();
         build.reset();
       });
+  if (!added) structures.erase(instance->structure);  // the next call tries again
 }
 
 // In a child of fork() what was being built is built in the parent alone.
@@ -203,8 +212,9 @@ std::shared_ptr<const Plan> CompiledFunction::State::plan_of(const std::shared_p
     const std::lock_guard lock(mutex);
     forget_builds_of_parent();
     if (!structures.contains(instance->structure)) start_build(instance);
-    if (instance->plan || instance->unplannable || structures[instance->structure] != Build::ready)
-      return instance->plan;
+    const auto built = structures.find(instance->structure);
+    const bool ready = built != structures.end() && built->second == Build::ready;
+    if (instance->plan || instance->unplannable || !ready) return instance->plan;
   }
   std::shared_ptr<const Plan> plan;
   std::string failure;
