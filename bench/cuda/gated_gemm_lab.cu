@@ -1,6 +1,9 @@
 // The Hopper kernels alone: are they right, and how fast beside cuBLASLt?
 //   gated_gemm_lab list                            the configurations, one "KERNEL ID NAME" a line
 //   gated_gemm_lab check KERNEL ID [bf16|f16]      one configuration against float64; exits 1 when wrong
+//   gated_gemm_lab list-mlp                        those of the whole MLP in one kernel, one "ID PARTS NAME" a line
+//   gated_gemm_lab check-mlp ID PARTS [bf16|f16]   one of them, likewise
+//   gated_gemm_lab streams ID PARTS                two of them at once
 //   gated_gemm_lab time M DIM HIDDEN ACT FILE [KERNEL:ID ...]           all configurations but those named;
 //                                                                       appends JSON lines
 //   gated_gemm_lab turns M DIM HIDDEN ACT FILE SECONDS GATED+DOWN ...   these, in turns: see turns()
@@ -60,6 +63,15 @@ cuda::GatedGemmProblem down_problem(const Shape& s, const BufferSet& b) {
   return p;
 }
 
+// Also with parts that no shape gains by.
+cuda::MlpGemmConfig mlp_config(int id, int parts) {
+  cuda::MlpGemmConfig config;
+  for (const auto& c : cuda::mlp_gemm_configs())
+    if (c.id == id) config = c;
+  config.parts = static_cast<int16_t>(parts);
+  return config;
+}
+
 struct Timed {
   std::string name;
   double us = 0;
@@ -76,6 +88,7 @@ class ShapeBench {
     const double set_bytes = 2.0 * (3.0 * s.dim * s.hidden + 2.0 * s.m * s.dim + s.m * s.hidden);
     const int count = std::clamp(static_cast<int>(240e6 / set_bytes) + 1, 2, 40);
     for (int i = 0; i < count; ++i) sets_.push_back(make_set(s, 100 * i + 7));
+    LAB_CHECK(cudaMemset(counters_.get(), 0, counter_bytes_));
     LAB_CHECK(cudaDeviceSynchronize());
     const double flops = 6.0 * s.m * s.dim * s.hidden;
     floor_us_ = std::max(flops / kFlops,
@@ -88,7 +101,7 @@ class ShapeBench {
   // "GATED+DOWN", either may be left out; each is "ID" of our tile kernels, "kID" of our skinny ones, "wID"
   // of the swapped ones, "dID" of row_dot or "mID" of row_mma, with letters after it (o: loads weights before
   // the kernel before has ended, l: only starts before that, s: gate and up stacked in one plain product), or
-  // "cN", cuBLAS's way N.
+  // "cN", cuBLAS's way N. "bIDxPARTS" is the whole MLP in one kernel (c: launched cooperatively).
   void turns(double seconds, const std::vector<std::string>& names) {
     stacked_product_ = std::make_unique<CublasProduct>(s_.m, 2 * s_.hidden, s_.dim);
     down_product_ = std::make_unique<CublasProduct>(s_.m, s_.dim, s_.hidden);
@@ -100,11 +113,17 @@ class ShapeBench {
     };
     std::vector<Candidate> all;
     for (const std::string& name : names) {
+      if (name[0] == 'b') {
+        const auto graph = timer_.capture(rounds_of_sets(),
+                                          [&](int i) { return launch_whole(name, sets_[i % sets_.size()]); });
+        if (graph == nullptr) std::printf("%s cannot run\n", name.c_str());
+        if (graph != nullptr) all.push_back({name, graph, rounds_of_sets(), {}, {}});
+        continue;
+      }
       const size_t plus = name.find('+');
       const Timed gated = parsed(name.substr(0, plus)),
                   down = plus == std::string::npos ? Timed{""} : parsed(name.substr(plus + 1));
-      const int count = static_cast<int>(sets_.size());
-      const int launches = std::max(1, static_cast<int>(20e3 / (1.1 * floor_us_)) / count) * count;
+      const int launches = rounds_of_sets();
       const auto graph = timer_.capture(launches, [&](int i) {
         const BufferSet& b = sets_[i % sets_.size()];
         const cudaError_t e = gated.name.empty() ? cudaSuccess : launch_gated(gated, b);
@@ -199,6 +218,28 @@ class ShapeBench {
     return std::max(1, static_cast<int>(std::min(1500.0 / us, 400.0)) / count) * count;
   }
   int replays() const { return floor_us_ > 500 ? 5 : 9; }
+
+  int rounds_of_sets() const {
+    const int count = static_cast<int>(sets_.size());
+    return std::max(1, static_cast<int>(20e3 / (1.1 * floor_us_)) / count) * count;
+  }
+
+  // "bIDxPARTS", with letters as of parsed().
+  cudaError_t launch_whole(const std::string& name, const BufferSet& b) {
+    int id = 0, parts = 1;
+    std::sscanf(name.c_str(), "b%dx%d", &id, &parts);
+    cuda::MlpGemmProblem p;
+    p.gated = gated_problem(s_, b);
+    p.dim = s_.dim, p.down = b.down.get(), p.out = b.y.get(), p.down_stride = s_.hidden,
+    p.out_stride = s_.dim;
+    if (name.find('o') != std::string::npos) p.gated.overlap = cuda::Overlap::weights;
+    if (name.find('l') != std::string::npos) p.gated.overlap = cuda::Overlap::launch;
+    const cuda::MlpGemmConfig config = mlp_config(id, parts);
+    const auto room = cuda::room_of(p, config);
+    if (room.counter_bytes > counter_bytes_ || room.sum_bytes > sum_bytes_) return cudaErrorMemoryAllocation;
+    return cuda::launch_mlp_gemm(
+        p, config, {counters_.get(), sums_.get(), name.find('c') != std::string::npos}, timer_.stream());
+  }
 
   void warm_up() {
     CublasProduct product(s_.m, 2 * s_.hidden, s_.dim);
@@ -342,6 +383,8 @@ class ShapeBench {
   std::vector<BufferSet> sets_;
   std::unique_ptr<CublasProduct> stacked_product_, down_product_;
   double floor_us_ = 0;
+  static constexpr size_t counter_bytes_ = size_t{1} << 20, sum_bytes_ = size_t{1} << 30;
+  DeviceMemory counters_ = allocate(counter_bytes_), sums_ = allocate(sum_bytes_);
 };
 
 __global__ void read_kernel(const uint4* data, int64_t count, uint4* sink) {
@@ -404,6 +447,74 @@ int check_config(const cuda::GemmConfig& config, const std::vector<CheckCase>& c
   return wrong > 0;
 }
 
+template <class T>
+int check_mlp_config(const cuda::MlpGemmConfig& config, bool small) {
+  struct Sizes {
+    int64_t m, hidden, dim;
+  };
+  std::vector<Sizes> all{{300, 1096, 328}};
+  if (!small)
+    all = {{1, 64, 64},      {128, 512, 256},    {257, 1000, 776},  {1000, 3072, 768},  {8, 8, 8},
+           {64, 4096, 1024}, {1024, 4096, 1024}, {300, 5632, 2048}, {2600, 2048, 1032}, {130, 14336, 520}};
+  int wrong = 0, i = 0;
+  for (const Sizes& s : all) {
+    if (config.parts > (s.hidden + 63) / 64) continue;
+    ++i, wrong += wrong < 4 && !check_mlp<T>(config,
+                                             {s.m, s.hidden, s.dim, static_cast<Act>(i % 5), i % 2 == 1,
+                                              i % 5 == 3, i % 3 == 1},
+                                             s.dim + (i % 4 == 3 ? 72 : 0), 77 * i);
+  }
+  std::printf("%s %s: %d of %d cases wrong\n", wrong ? "FAIL" : "ok  ", cuda::name(config).c_str(), wrong, i);
+  return wrong > 0;
+}
+
+// The whole MLP on two streams at once, whose blocks then compete for the multiprocessors: does it end, and
+// with the bits of a run alone?
+int run_streams(int id, int parts) {
+  const Shape shape{1024, 1024, 4096, Act::silu};
+  struct Side {
+    BufferSet set;
+    DeviceMemory counters, sums;
+    cudaStream_t stream;
+  };
+  const cuda::MlpGemmConfig config = mlp_config(id, parts);
+  const auto problem = [&](const BufferSet& b) {
+    cuda::MlpGemmProblem p;
+    p.gated = gated_problem(shape, b);
+    p.gated.overlap = cuda::Overlap::weights;
+    p.dim = shape.dim, p.down = b.down.get(), p.out = b.y.get(), p.down_stride = shape.hidden,
+    p.out_stride = shape.dim;
+    return p;
+  };
+  std::vector<Side> sides;
+  for (int i = 0; i < 2; ++i) {
+    Side side{make_set(shape, 5), allocate(1 << 16), allocate(size_t{64} << 20), nullptr};
+    LAB_CHECK(cudaMemset(side.counters.get(), 0, 1 << 16));
+    LAB_CHECK(cudaStreamCreateWithFlags(&side.stream, cudaStreamNonBlocking));
+    sides.push_back(std::move(side));
+  }
+  const size_t count = shape.m * shape.dim;
+  std::vector<uint16_t> alone(count), beside(count);
+  LAB_CHECK(cudaDeviceSynchronize());
+  LAB_CHECK(cuda::launch_mlp_gemm(problem(sides[0].set), config,
+                                  {sides[0].counters.get(), sides[0].sums.get(), true}, sides[0].stream));
+  LAB_CHECK(cudaDeviceSynchronize());
+  LAB_CHECK(cudaMemcpy(alone.data(), sides[0].set.y.get(), 2 * count, cudaMemcpyDeviceToHost));
+  for (int i = 0; i < 2000; ++i)
+    for (Side& side : sides)
+      LAB_CHECK(cuda::launch_mlp_gemm(problem(side.set), config,
+                                      {side.counters.get(), side.sums.get(), &side != &sides[0]},
+                                      side.stream));
+  LAB_CHECK(cudaDeviceSynchronize());
+  bool same = true;
+  for (const Side& side : sides) {
+    LAB_CHECK(cudaMemcpy(beside.data(), side.set.y.get(), 2 * count, cudaMemcpyDeviceToHost));
+    same = same && alone == beside;
+  }
+  std::printf("%s %s on two streams\n", same ? "ok  " : "FAIL", cuda::name(config).c_str());
+  return same ? 0 : 1;
+}
+
 int run_one(char** argv) {
   const Shape shape{std::atol(argv[2]), std::atol(argv[3]), std::atol(argv[4]), Act::silu};
   const BufferSet b = make_set(shape, 1);
@@ -427,6 +538,11 @@ int main_of(int argc, char** argv) {
       std::printf("%d %d %s\n", static_cast<int>(c.kernel), c.id, cuda::name(c).c_str());
     return 0;
   }
+  if (mode == "list-mlp") {
+    for (const auto& c : cuda::mlp_gemm_configs())
+      std::printf("%d %d %s\n", c.id, c.parts, cuda::name(c).c_str());
+    return 0;
+  }
   if ((mode == "check" || mode == "check-small") && argc >= 4) {
     for (const auto& c : cuda::gated_gemm_configs()) {
       if (static_cast<int>(c.kernel) != std::atoi(argv[2]) || c.id != std::atoi(argv[3])) continue;
@@ -435,6 +551,13 @@ int main_of(int argc, char** argv) {
                                                        : check_config<__nv_bfloat16>(c, cases);
     }
   }
+  if ((mode == "check-mlp" || mode == "check-mlp-small") && argc >= 4) {
+    const auto config = mlp_config(std::atoi(argv[2]), std::atoi(argv[3]));
+    return argc > 4 && std::string(argv[4]) == "f16"
+               ? check_mlp_config<__half>(config, mode == "check-mlp-small")
+               : check_mlp_config<__nv_bfloat16>(config, mode == "check-mlp-small");
+  }
+  if (mode == "streams" && argc >= 4) return run_streams(std::atoi(argv[2]), std::atoi(argv[3]));
   if (mode == "one" && argc >= 7) return run_one(argv);
   if ((mode == "time" && argc >= 7) || (mode == "turns" && argc >= 9)) {
     const std::string act = argv[5];

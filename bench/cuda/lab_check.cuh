@@ -2,10 +2,12 @@
 // guard bands around them, odd sizes, padded strides.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "backend/cuda/kernels/gated_gemm.h"
+#include "backend/cuda/kernels/mlp_gemm.h"
 #include "cuda/lab_memory.cuh"
 
 namespace lab {
@@ -161,6 +163,115 @@ bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint6
   for (unsigned i = 0; i < 4 && i < r.wrong; ++i)
     std::printf("    [%ld,%ld] expected %.6g found %.6g\n", r.first[i].row, r.first[i].column,
                 r.first[i].expected, r.first[i].found);
+  return false;
+}
+
+// Guarded, poisoned memory for an output.
+struct GuardedOutput {
+  static constexpr int guard_rows = 8;
+  static constexpr uint16_t poison = 0xFFF7;
+  GuardedOutput(int64_t rows, int64_t columns, int64_t stride)
+      : rows(rows),
+        columns(columns),
+        stride(stride),
+        count((rows + 2 * guard_rows) * stride),
+        memory(allocate(count * 2)) {
+    const std::vector<uint16_t> poisoned(count, poison);
+    LAB_CHECK(cudaMemcpy(memory.get(), poisoned.data(), count * 2, cudaMemcpyHostToDevice));
+  }
+  void* first() const { return static_cast<uint16_t*>(memory.get()) + guard_rows * stride; }
+  int64_t rows, columns, stride, count;
+  DeviceMemory memory;
+};
+
+// What a product of ours left in `out`, against float64.
+template <class T>
+Report compared(const cuda::GatedGemmProblem& p, const GuardedOutput& out) {
+  const auto reference = allocate(p.m * p.n * 8), slack = allocate(p.m * p.n * 8),
+             report = allocate(sizeof(Report));
+  LAB_CHECK(cudaMemset(report.get(), 0, sizeof(Report)));
+  const double half_unit = p.dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+  const dim3 grid(static_cast<unsigned>((p.n + 127) / 128), static_cast<unsigned>(p.m));
+  reference_kernel<T>
+      <<<grid, 128>>>(p, half_unit, static_cast<double*>(reference.get()), static_cast<double*>(slack.get()));
+  const dim3 all(static_cast<unsigned>((out.stride + 127) / 128),
+                 static_cast<unsigned>(p.m + 2 * GuardedOutput::guard_rows));
+  compare_kernel<T><<<all, 128>>>(static_cast<const T*>(out.first()), p.m, p.n, out.stride,
+                                  static_cast<double*>(reference.get()), static_cast<double*>(slack.get()),
+                                  half_unit * 1.01, 1e-4, GuardedOutput::poison, GuardedOutput::guard_rows,
+                                  static_cast<Report*>(report.get()));
+  LAB_CHECK(cudaGetLastError());
+  Report r;
+  LAB_CHECK(cudaMemcpy(&r, report.get(), sizeof r, cudaMemcpyDeviceToHost));
+  return r;
+}
+
+inline unsigned long long differing(const GuardedOutput& a, const GuardedOutput& b) {
+  const auto report = allocate(sizeof(unsigned long long));
+  LAB_CHECK(cudaMemset(report.get(), 0, sizeof(unsigned long long)));
+  differ_kernel<<<static_cast<unsigned>((a.count + 255) / 256), 256>>>(
+      static_cast<uint16_t*>(a.memory.get()), static_cast<uint16_t*>(b.memory.get()), a.count,
+      static_cast<unsigned long long*>(report.get()));
+  unsigned long long count = 0;
+  LAB_CHECK(cudaMemcpy(&count, report.get(), sizeof count, cudaMemcpyDeviceToHost));
+  return count;
+}
+
+// The whole MLP in one kernel: hidden against float64, the output against float64 of that hidden, the same
+// bits three times, counters left at zero.
+template <class T>
+bool check_mlp(const cuda::MlpGemmConfig& config, const CheckCase& c, int64_t dim, uint64_t seed) {
+  const int64_t pad = c.padded ? 8 : 0;
+  cuda::MlpGemmProblem p;
+  auto& g = p.gated;
+  g.dtype = std::is_same_v<T, __half> ? DType::f16 : DType::bf16;
+  g.act = c.act, g.exact = c.exact, g.m = c.m, g.n = c.n, g.k = c.k;
+  g.x_stride = g.gate_stride = c.k + pad, g.up_stride = c.k + 2 * pad, g.out_stride = c.n + pad;
+  p.dim = dim, p.down_stride = c.n + pad, p.out_stride = dim + pad;
+  const auto x = allocate(c.m * g.x_stride * 2), gate = allocate(c.n * g.gate_stride * 2),
+             up = allocate(c.n * g.up_stride * 2), down = allocate(dim * p.down_stride * 2),
+             biases = allocate(c.n * 4 + dim * 2);
+  const float scale = 1 / std::sqrt(static_cast<float>(c.k));
+  fill_random<T>(x.get(), c.m * g.x_stride, 1.0f, seed),
+      fill_random<T>(gate.get(), c.n * g.gate_stride, 2 * scale, seed + 1);
+  fill_random<T>(up.get(), c.n * g.up_stride, scale, seed + 2),
+      fill_random<T>(biases.get(), 2 * c.n + dim, 1.0f, seed + 3);
+  fill_random<T>(down.get(), dim * p.down_stride, 1 / std::sqrt(static_cast<float>(c.n)), seed + 4);
+  g.x = x.get(), g.gate = gate.get(), g.up = up.get(), p.down = down.get();
+  if (c.bias)
+    g.gate_bias = biases.get(), g.up_bias = static_cast<T*>(biases.get()) + c.n,
+    p.down_bias = static_cast<T*>(biases.get()) + 2 * c.n;
+  const auto room = cuda::room_of(p, config);
+  const auto counters = allocate(room.counter_bytes), sums = allocate(room.sum_bytes + 16);
+  LAB_CHECK(cudaMemset(counters.get(), 0, room.counter_bytes));
+  std::vector<GuardedOutput> hidden, out;
+  for (int run = 0; run < 3; ++run) {
+    hidden.emplace_back(c.m, c.n, g.out_stride), out.emplace_back(c.m, dim, p.out_stride);
+    LAB_CHECK(cudaMemset(sums.get(), 0xFF, room.sum_bytes + 16));
+    g.out = hidden[run].first(), p.out = out[run].first();
+    LAB_CHECK(cuda::launch_mlp_gemm(p, config, {counters.get(), sums.get(), true}, nullptr));
+    LAB_CHECK(cudaDeviceSynchronize());
+  }
+  const Report first = compared<T>(g, hidden[2]);
+  cuda::GatedGemmProblem d;
+  d.dtype = g.dtype, d.m = c.m, d.n = dim, d.k = c.n, d.x = g.out, d.x_stride = g.out_stride, d.gate = p.down,
+  d.gate_stride = p.down_stride;
+  d.gate_bias = p.down_bias;
+  const Report second = compared<T>(d, out[2]);
+  std::vector<int> left(room.counter_bytes / 4);
+  LAB_CHECK(cudaMemcpy(left.data(), counters.get(), room.counter_bytes, cudaMemcpyDeviceToHost));
+  const auto moved = std::count_if(left.begin(), left.end(), [](int v) { return v != 0; });
+  const auto differ = differing(hidden[0], hidden[2]) + differing(out[0], out[2]) + differing(out[1], out[2]);
+  if (first.wrong + first.touched + second.wrong + second.touched + differ + moved == 0) return true;
+  std::printf(
+      "  WRONG %s m=%ld n=%ld k=%ld dim=%ld act=%d bias=%d exact=%d padded=%d: hidden %llu off %llu guards, "
+      "out %llu off %llu guards, %llu differ, %ld counters\n",
+      cuda::name(config).c_str(), c.m, c.n, c.k, dim, static_cast<int>(c.act), c.bias, c.exact, c.padded,
+      first.wrong, first.touched, second.wrong, second.touched, differ, static_cast<long>(moved));
+  for (const Report& r : {first, second})
+    for (unsigned i = 0; i < 4 && i < r.wrong; ++i)
+      std::printf("    [%ld,%ld] expected %.6g found %.6g\n", r.first[i].row, r.first[i].column,
+                  r.first[i].expected, r.first[i].found);
   return false;
 }
 

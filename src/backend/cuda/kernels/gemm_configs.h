@@ -7,6 +7,9 @@
 #define EP_TILE_CONFIGS(X) \
   X(128, 192, true) X(128, 128, true) X(128, 224, false) X(128, 256, false) X(128, 176, false) X(128, 192, false) X(128, 144, false)
 
+// rows, width of the whole MLP's tiles, in ping-pong
+#define EP_MLP_TILES(X) X(128, 128) X(128, 192)
+
 // weight rows, tokens, split of K, blocks per multiprocessor
 #define EP_SKINNY_CONFIGS(X)                                                                        \
   X(64, 16, 1, 2) X(64, 16, 2, 2) X(64, 16, 3, 2) X(64, 16, 5, 1) X(128, 16, 1, 2) X(256, 16, 1, 1) \

@@ -20,7 +20,8 @@ int multiprocessors_of_current_device();
 
 struct LaunchShape {
   int blocks, threads, shared_bytes, cluster;
-  bool dependent;  // blocks may start while the kernel before ends
+  bool dependent;         // blocks may start while the kernel before ends
+  bool together = false;  // all blocks stand on the device at once
 };
 
 // Once per device: the shared memory a kernel may ask for. Those that ask for much split the first-level
@@ -56,10 +57,15 @@ struct ClusterLaunch {
       a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
       a.val.programmaticStreamSerializationAllowed = 1;
     }
+    if (shape.together) {
+      auto& a = attributes[config.numAttrs++];
+      a.id = cudaLaunchAttributeCooperative;
+      a.val.cooperative = 1;
+    }
   }
   ClusterLaunch(const ClusterLaunch&) = delete;
   ClusterLaunch& operator=(const ClusterLaunch&) = delete;
-  cudaLaunchAttribute attributes[2];
+  cudaLaunchAttribute attributes[3];
   cudaLaunchConfig_t config = {};
 };
 
@@ -110,27 +116,32 @@ inline int persistent_blocks(int64_t tiles) {
   return static_cast<int>(std::min<int64_t>(tiles, multiprocessors_of_current_device()));
 }
 
+// Whether the driver takes the matrices.
+template <class S>
+bool tile_arguments(const GatedGemmProblem& p, TileArguments* a) {
+  const void* up = S::gated ? p.up : p.gate;
+  const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
+  const auto ceiling = [](int64_t value, int64_t unit) {
+    return static_cast<int>((value + unit - 1) / unit);
+  };
+  a->epilogue = epilogue_arguments(p);
+  a->n = static_cast<int>(p.n), a->k_steps = ceiling(p.k, S::depth);
+  a->tile_rows = ceiling(p.m, S::rows), a->tile_columns = ceiling(p.n, S::outputs);
+  a->weights_settled = p.overlap == Overlap::weights;
+  return tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::rows, S::depth), &a->x) &&
+         tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::outputs, S::depth), &a->gate) &&
+         tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::outputs, S::depth), &a->up) &&
+         tensor_map(matrix_box(p, p.out, p.m, p.n, p.out_stride, 64, S::box_columns), &a->out);
+}
+
 template <class S>
 cudaError_t launch_tile(const GatedGemmProblem& p, cudaStream_t stream) {
   static std::atomic<uint64_t> ready{0};
   TileArguments a;
-  const void* up = S::gated ? p.up : p.gate;
-  const int64_t up_stride = S::gated ? p.up_stride : p.gate_stride;
-  if (!tensor_map(matrix_box(p, p.x, p.m, p.k, p.x_stride, S::rows, S::depth), &a.x) ||
-      !tensor_map(matrix_box(p, p.gate, p.n, p.k, p.gate_stride, S::width / 2, S::depth), &a.gate) ||
-      !tensor_map(matrix_box(p, up, p.n, p.k, up_stride, S::width / 2, S::depth), &a.up) ||
-      !tensor_map(matrix_box(p, p.out, p.m, p.n, p.out_stride, 64, S::box_columns), &a.out))
-    return cudaErrorInvalidValue;
-  const auto ceiling = [](int64_t value, int64_t unit) {
-    return static_cast<int>((value + unit - 1) / unit);
-  };
-  a.epilogue = epilogue_arguments(p);
-  a.n = static_cast<int>(p.n), a.k_steps = ceiling(p.k, S::depth);
-  a.tile_rows = ceiling(p.m, S::rows), a.tile_columns = ceiling(p.n, S::outputs);
-  a.weights_settled = p.overlap == Overlap::weights;
+  if (!tile_arguments<S>(p, &a)) return cudaErrorInvalidValue;
   const int blocks = persistent_blocks(int64_t{a.tile_rows} * a.tile_columns);
-  return launch_kernel(tile_gemm<S>, a,
-                       {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
+  return launch_kernel(tile_gemm<S>, a, {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none},
+                       ready, stream);
 }
 
 template <class S>
@@ -193,8 +204,8 @@ cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
   a.pieces = static_cast<int>((p.m + S::tokens - 1) / S::tokens);
   a.weights_settled = p.overlap == Overlap::weights;
   const int blocks = persistent_blocks(int64_t{a.tiles} * a.pieces);
-  return launch_kernel(swap_gemm<S>, a,
-                       {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
+  return launch_kernel(swap_gemm<S>, a, {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none},
+                       ready, stream);
 }
 
 // row_dot and row_mma.

@@ -22,10 +22,10 @@ namespace epilogue::cuda {
 struct TileArguments {
   CUtensorMap x, gate, up, out;  // without a gate, `gate` and `up` are both the weight
   EpilogueArguments epilogue;
-  int n;                        // columns of the output
-  int k_steps;                  // stages per tile
+  int n;        // columns of the output
+  int k_steps;  // stages per tile
   int tile_rows, tile_columns;
-  bool weights_settled;         // no kernel that may still run writes the weights
+  bool weights_settled;  // no kernel that may still run writes the weights
 };
 
 // rows x width of accumulators per tile; gated, width is gate and up together.
@@ -41,7 +41,7 @@ struct TileShape {
   static constexpr int box_columns = outputs % 64 == 0 && width != 192 ? 64
                                      : outputs % 32 == 0               ? 32
                                      : outputs % 16 == 0               ? 16
-                                                                       : outputs;  // 72 and 88: rows of 144 and 176 bytes
+                                                         : outputs;  // 72 and 88: rows of 144 and 176 bytes
   static constexpr int box_bytes = 64 * box_columns * 2;
   static constexpr int buffers = box_columns >= 64 ? 2 : box_columns == 32 ? 3 : 4;
   static constexpr int out_bytes = 2 * buffers * box_bytes;
@@ -93,7 +93,31 @@ struct Block {
   __device__ __forceinline__ uint32_t out() const { return stages + S::stages * S::stage_bytes; }
   __device__ __forceinline__ uint32_t full(int i) const { return out() + S::out_bytes + 8 * i; }
   __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8 * S::stages; }
+  // One of the group's buffers for outputs.
+  __device__ __forceinline__ uint32_t box(int group, int i) const {
+    return out() + (group * S::buffers + i) * S::box_bytes;
+  }
+  __device__ __forceinline__ uint32_t end() const { return empty(S::stages); }
+
+  __device__ __forceinline__ void init_barriers() const {
+    for (int s = 0; s < S::stages; ++s) {
+      sm90::barrier_init(full(s), 1);
+      sm90::barrier_init(empty(s), S::ping_pong ? 4 : 8);  // a multiplying warp each
+    }
+    sm90::barrier_init_fence();
+  }
 };
+
+__device__ __forceinline__ void prefetch_maps(const TileArguments& a) {
+  sm90::prefetch_map(&a.x), sm90::prefetch_map(&a.gate), sm90::prefetch_map(&a.up),
+      sm90::prefetch_map(&a.out);
+}
+
+// The first of a tile's rows that a group multiplies.
+template <class S>
+__device__ __forceinline__ int first_row_of(int group) {
+  return S::ping_pong ? 0 : group * S::row_blocks * 64;
+}
 
 __device__ __forceinline__ void load_x(const TileArguments& a, Place at, int k, uint32_t stage,
                                        uint32_t barrier) {
@@ -103,11 +127,9 @@ __device__ __forceinline__ void load_x(const TileArguments& a, Place at, int k, 
 template <class S>
 __device__ __forceinline__ void load_weights(const TileArguments& a, Place at, int k, uint32_t stage,
                                              uint32_t barrier) {
-  constexpr int half = S::width / 2;
-  constexpr int second = S::gated ? 0 : half;  // without a gate: neighbouring rows of one matrix
-  const uint32_t to = stage + S::x_bytes;
-  sm90::load_box(to, &a.gate, k, at.column, barrier);
-  sm90::load_box(to + half * 128, &a.up, k, at.column + second, barrier);
+  sm90::load_box(stage + S::x_bytes, &a.gate, k, at.column, barrier);
+  if constexpr (S::gated)
+    sm90::load_box(stage + S::x_bytes + S::width / 2 * 128, &a.up, k, at.column, barrier);
 }
 
 template <class S>
@@ -151,12 +173,11 @@ __device__ __forceinline__ void pass_turn(int group) {
 // A stage is released one step late: its wgmmas run while the next stage's are issued. `next` is called when
 // the last ones have been issued.
 template <class S, int registers, class Next>
-__device__ __forceinline__ void multiply(const TileArguments& a, const Block<S>& b, int first_row,
-                                         Ring<S::stages>& ring, float (&d)[S::row_blocks][registers],
-                                         Next&& next) {
+__device__ __forceinline__ void multiply(int steps, const Block<S>& b, int first_row, Ring<S::stages>& ring,
+                                         float (&d)[S::row_blocks][registers], Next&& next) {
   using Mma = sm90::Wgmma<typename S::T, S::width>;
   uint32_t previous = 0;
-  for (int step = 0; step < a.k_steps; ++step, ring.advance()) {
+  for (int step = 0; step < steps; ++step, ring.advance()) {
     const uint32_t stage = b.stage(ring.stage);
     const uint64_t x = sm90::tile_descriptor(stage + first_row * 128),
                    w = sm90::tile_descriptor(stage + S::x_bytes);
@@ -200,11 +221,33 @@ __device__ __forceinline__ void add_bias(const void* bias, const TileArguments& 
   }
 }
 
-// Box by box: 64 rows x box_columns through a shared buffer. The thread that stores waits, before the barrier
-// of a box, until the buffer of the next one has been read, so one barrier per box is enough.
-template <class S, int registers, class Combine>
-__device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out, int group, Place at,
-                                           uint32_t& buffer, float (&d)[S::row_blocks][registers],
+// What becomes of the boxes, 64 rows x box_columns, that a group fills with its outputs. The thread that
+// stores waits, before the barrier of a box, until the buffer of the next one has been read, so one barrier
+// per box is enough.
+template <class S>
+struct StoredBoxes {
+  const TileArguments& a;
+  const Block<S>& b;
+  const int group;
+  Place at = {};
+  int buffer = 0;
+
+  __device__ __forceinline__ uint32_t begin() const { return b.box(group, buffer); }
+  __device__ __forceinline__ void end(int block, int box) {
+    const bool stores = threadIdx.x % 128 == 0;
+    sm90::fence_async_proxy();
+    if (stores) sm90::store_wait_read<S::buffers - 2>();
+    sm90::named_barrier(1 + group, 128);
+    if (stores) {
+      sm90::store_box(&a.out, begin(), at.column + box * S::box_columns, at.row + block * 64);
+      sm90::store_commit();
+    }
+    if (++buffer == S::buffers) buffer = 0;
+  }
+};
+
+template <class S, int registers, class Boxes, class Combine>
+__device__ __forceinline__ void fill_boxes(Boxes& boxes, float (&d)[S::row_blocks][registers],
                                            Combine&& combine) {
   using T = typename S::T;
   constexpr int pitch = S::box_columns * 2;
@@ -216,7 +259,7 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
   for (int block = 0; block < S::row_blocks; ++block) {
 #pragma unroll
     for (int box = 0; box < S::outputs / S::box_columns; ++box) {
-      const uint32_t to = out + buffer * S::box_bytes;
+      const uint32_t to = boxes.begin();
 #pragma unroll
       for (int pair = 0; pair < (S::box_columns + 8) / 16; ++pair) {
         uint32_t packed[4];
@@ -239,26 +282,19 @@ __device__ __forceinline__ void store_tile(const TileArguments& a, uint32_t out,
         else
           sm90::store_matrices(to + row * pitch + 2 * pair * 16, packed[0], packed[1]);
       }
-      sm90::fence_async_proxy();
-      if (thread == 0) sm90::store_wait_read<S::buffers - 2>();
-      sm90::named_barrier(1 + group, 128);
-      if (thread == 0) {
-        sm90::store_box(&a.out, to, at.column + box * S::box_columns, at.row + block * 64);
-        sm90::store_commit();
-      }
-      if (++buffer == S::buffers) buffer = 0;
+      boxes.end(block, box);
     }
   }
 }
 
 // What follows a tile's products.
-template <class S, int registers>
-__device__ __forceinline__ void finish_tile(const TileArguments& a, uint32_t out, int group, Place at,
-                                            uint32_t& buffer, float (&d)[S::row_blocks][registers]) {
-  add_bias<S, 0>(a.epilogue.gate_bias, a, at.column, d);
-  if constexpr (S::gated) add_bias<S, S::outputs / 2>(a.epilogue.up_bias, a, at.column, d);
+template <class S, int registers, class Boxes>
+__device__ __forceinline__ void finish_tile(const TileArguments& a, int column, Boxes& boxes,
+                                            float (&d)[S::row_blocks][registers]) {
+  add_bias<S, 0>(a.epilogue.gate_bias, a, column, d);
+  if constexpr (S::gated) add_bias<S, S::outputs / 2>(a.epilogue.up_bias, a, column, d);
   if (a.epilogue.exact) {
-    store_tile<S>(a, out, group, at, buffer, d, [&](float2 gate, float2 up) {
+    fill_boxes<S>(boxes, d, [&](float2 gate, float2 up) {
       gate = rounded<typename S::T>(gate), up = rounded<typename S::T>(up);
       const Act act = a.epilogue.act;
       const float2 o = make_float2(activated(act, gate.x), activated(act, gate.y));
@@ -266,18 +302,15 @@ __device__ __forceinline__ void finish_tile(const TileArguments& a, uint32_t out
     });
   } else {
     with_activation(a.epilogue.act, [&]<Act act>() {
-      store_tile<S>(a, out, group, at, buffer, d,
-                    [](float2 gate, float2 up) { return combined<act, S::gated>(gate, up); });
+      fill_boxes<S>(boxes, d, [](float2 gate, float2 up) { return combined<act, S::gated>(gate, up); });
     });
   }
 }
 
 template <class S>
 __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& b, int group) {
-  const int first_row = S::ping_pong ? 0 : group * S::row_blocks * 64;
-  const uint32_t out = b.out() + group * S::buffers * S::box_bytes;
   Ring<S::stages> ring;
-  uint32_t buffer = 0;
+  StoredBoxes<S> boxes{a, b, group};
   int turn = 0;
   const int tiles = a.tile_rows * a.tile_columns, stride = gridDim.x;
   for (int t = blockIdx.x; t < tiles; t += stride, turn ^= 1) {
@@ -288,12 +321,12 @@ __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& 
     const bool last = t + stride >= tiles;
     if (S::ping_pong && t >= stride) wait_for_turn(group);
     float d[S::row_blocks][S::width / 2];
-    multiply<S>(a, b, first_row, ring, d, [&] {
+    multiply<S>(a.k_steps, b, first_row_of<S>(group), ring, d, [&] {
       if (S::ping_pong && !last) pass_turn(group);
     });
-    Place at = place_of<S>(a, t);
-    at.row += first_row;
-    finish_tile<S>(a, out, group, at, buffer, d);
+    boxes.at = place_of<S>(a, t);
+    boxes.at.row += first_row_of<S>(group);
+    finish_tile<S>(a, boxes.at.column, boxes, d);
   }
   if (threadIdx.x % 128 == 0) sm90::store_wait_read<0>();
 }
@@ -305,13 +338,8 @@ __global__ __launch_bounds__(S::threads, 1) void tile_gemm(const __grid_constant
   extern __shared__ __align__(1024) uint8_t shared[];
   const tile::Block<S> block{sm90::shared_address(shared)};
   if (threadIdx.x == 0) {
-    sm90::prefetch_map(&arguments.x), sm90::prefetch_map(&arguments.gate);
-    sm90::prefetch_map(&arguments.up), sm90::prefetch_map(&arguments.out);
-    for (int s = 0; s < S::stages; ++s) {
-      sm90::barrier_init(block.full(s), 1);
-      sm90::barrier_init(block.empty(s), S::ping_pong ? 4 : 8);  // a multiplying warp each
-    }
-    sm90::barrier_init_fence();
+    tile::prefetch_maps(arguments);
+    block.init_barriers();
   }
   __syncthreads();
   const int group = threadIdx.x / 128;
