@@ -16,8 +16,8 @@ struct ShapeGrammar {
   int rows, columns, split, ping_pong;
 };
 constexpr ShapeGrammar kProductShapes[] = {
-    {"tile_gemm", 2, 3, -1, 4},       {"swap_gemm", 2, 3, -1, -1},      {"skinny_gemm", 3, 2, 4, -1},
-    {"row_dot_gemm", -1, -1, -1, -1}, {"row_mma_gemm", -1, -1, -1, -1},
+    {"tile_gemm", 2, 3, -1, 4},   {"mlp_gemm", 2, 3, -1, 4},        {"swap_gemm", 2, 3, -1, -1},
+    {"skinny_gemm", 3, 2, 4, -1}, {"row_dot_gemm", -1, -1, -1, -1}, {"row_mma_gemm", -1, -1, -1, -1},
 };
 
 std::string_view shape_argument(const Words& shape, int index) {
@@ -37,7 +37,9 @@ void explain_product(const ShapeGrammar& grammar, const Words& shape, NameBuilde
                          columns = shape_argument(shape, grammar.columns),
                          split = shape_argument(shape, grammar.split),
                          pong = shape_argument(shape, grammar.ping_pong);
-  if (gated == "true" || gated == "false")
+  if (grammar.function == "mlp_gemm")
+    out.stated(NameField::runs, "gated_mlp", grammar.function);
+  else if (gated == "true" || gated == "false")
     out.stated(NameField::runs, gated == "true" ? "gated_gemm" : "gemm", gated);
   else if (grammar.function == "row_mma_gemm")
     out.stated(NameField::runs, "gemm", grammar.function);

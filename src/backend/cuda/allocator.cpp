@@ -27,16 +27,6 @@ size_t segment_bytes(size_t bytes) {
 // What is worth splitting off a block.
 size_t least_rest(bool small) { return small ? kGranule : kSmall + 1; }
 
-// cudaMalloc and cudaFree are not part of what a capture records; without this they would break it.
-class OutsideCapture {
- public:
-  OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 }  // namespace
 
 struct Allocator::Owned : Storage {

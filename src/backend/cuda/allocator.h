@@ -18,6 +18,18 @@
 
 namespace epilogue::cuda {
 
+// While it lives, calls that are no part of what the thread records, as cudaMalloc, do not break it.
+class OutsideCapture {
+ public:
+  OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 class Allocator;
 
 // A stretch of a segment. Neighbours of one segment are linked, so that free ones can merge.

@@ -33,6 +33,9 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 CudaDevice::CudaDevice(int index) : index_(index), allocator_(index) {
   make_current();
   EP_CUDA(cudaGetDeviceProperties(&properties_, index));
+  int shared = 0;
+  EP_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMpsEnabled, index));
+  shared_with_processes_ = shared != 0;
   EP_CUDA(cublasLtCreate(&cublaslt_));
 }
 
@@ -69,6 +72,49 @@ detail::StorageRef CudaDevice::workspace_storage() {
   detail::StorageRef& kept = workspaces_[stream()];
   if (!kept.get()) kept = allocate(kWorkspaceBytes + kBetweenKernelsBytes);
   return kept;
+}
+
+Counters CudaDevice::counters() {
+  if (Capture* recording = capture()) {
+    if (!recording->counters) recording->counters = take_counters();
+    return recording->counters;
+  }
+  {
+    const std::lock_guard lock(workspaces_mutex_);
+    if (const auto found = counters_.find(stream()); found != counters_.end()) return found->second;
+  }
+  Counters taken = take_counters();
+  const std::lock_guard lock(workspaces_mutex_);
+  return counters_.try_emplace(stream(), std::move(taken)).first->second;
+}
+
+// Not from the allocator, whose blocks hold what kernels under way still write. They come back when no kernel
+// uses them any more: a stream's never do, a graph's when it is destroyed.
+Counters CudaDevice::take_counters() {
+  void* data = nullptr;
+  {
+    const std::lock_guard lock(workspaces_mutex_);
+    if (!idle_counters_.empty()) {
+      data = idle_counters_.back();
+      idle_counters_.pop_back();
+    }
+  }
+  if (!data) {
+    const OutsideCapture outside;
+    EP_CUDA(cudaMalloc(&data, kCounterBytes));
+    EP_CUDA(cudaMemset(data, 0, kCounterBytes));
+    EP_CUDA(cudaStreamSynchronize(nullptr));
+  }
+  return Counters(data, [this](void* idle) {
+    const std::lock_guard lock(workspaces_mutex_);
+    idle_counters_.push_back(idle);
+  });
+}
+
+bool CudaDevice::may_wait_freely(const Counters& counters) {
+  if (shared_with_processes_) return false;
+  void* first = nullptr;
+  return waits_freely_.compare_exchange_strong(first, counters.get()) || first == counters.get();
 }
 
 uint64_t CudaDevice::thread_allocations() { return allocations_of_thread; }

@@ -1,6 +1,7 @@
 // One CUDA device: its streams, its memory, and what a recording thread has under way.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -14,6 +15,11 @@
 
 namespace epilogue::cuda {
 
+// Device memory for counters by which a kernel's blocks wait for each other: kCounterBytes, all zero between
+// kernels. One at a time uses them: a stream's kernels, or a graph's.
+using Counters = std::shared_ptr<void>;
+inline constexpr size_t kCounterBytes = size_t{32} << 10;
+
 // What a thread records into a graph: the memory it takes on the way, and the tensors from outside that the
 // graph will read and write at every replay.
 struct Capture {
@@ -21,6 +27,7 @@ struct Capture {
   Pool* pool = nullptr;
   std::vector<detail::StorageRef> kept;
   detail::StorageRef workspace;  // the GEMM library's: its own, since replays run beside eager calls
+  Counters counters;             // likewise
   bool one_call = false;         // of one op, to be replayed as one launch
 };
 
@@ -91,7 +98,12 @@ class CudaDevice {
   detail::StorageRef allocate(size_t bytes);  // for work on the current stream
   Workspace workspace();
   detail::StorageRef workspace_storage();  // what workspace() lies in
-  static uint64_t thread_allocations();    // made by allocate() on the calling thread
+  Counters counters();                     // the current stream's, or the recording's
+  // Whether kernels whose blocks wait for each other may be launched with these counters as others are. Of
+  // two such kernels at the same time each could hold multiprocessors that the other's blocks need, so all
+  // counters but the first that are asked about are told no.
+  bool may_wait_freely(const Counters& counters);
+  static uint64_t thread_allocations();  // made by allocate() on the calling thread
   Allocator& allocator() { return allocator_; }
   cublasLtHandle_t cublaslt() const { return cublaslt_; }
   const cudaDeviceProp& properties() const { return properties_; }
@@ -101,12 +113,17 @@ class CudaDevice {
   std::string platform() const;
 
  private:
+  Counters take_counters();
   const int index_;
   cudaDeviceProp properties_{};
+  bool shared_with_processes_ = false;  // by MPS
   cublasLtHandle_t cublaslt_ = nullptr;
   Allocator allocator_;
   std::mutex workspaces_mutex_;
   std::unordered_map<cudaStream_t, detail::StorageRef> workspaces_;
+  std::unordered_map<cudaStream_t, Counters> counters_;
+  std::vector<void*> idle_counters_;
+  std::atomic<void*> waits_freely_{nullptr};
 };
 
 CudaDevice& cuda_device(int index);  // made and warmed up at the first call, lives for the process

@@ -25,7 +25,9 @@ Rows rows_of(const Tensor& tensor) {
   return {};
 }
 
-GatedGemmProblem problem_of(const KernelCall& call) {
+}  // namespace
+
+GatedGemmProblem gated_problem_of(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &gate = call.inputs[1], &up = call.inputs[2];
   GatedGemmProblem problem{.dtype = x.dtype(), .act = call.attrs.act};
   problem.k = gate.size(1);
@@ -47,7 +49,7 @@ GatedGemmProblem problem_of(const KernelCall& call) {
   return problem;
 }
 
-GemmKey key_of(const GatedGemmProblem& problem) {
+GemmKey gated_key_of(const GatedGemmProblem& problem) {
   GemmKey key{.m = problem.m, .n = problem.n, .k = problem.k};
   key.a_ld = problem.x_stride;
   key.b_ld = problem.gate_stride;
@@ -57,6 +59,8 @@ GemmKey key_of(const GatedGemmProblem& problem) {
   key.place = GemmPlace::gated;
   return key;
 }
+
+namespace {
 
 struct KnownGated {
   GemmConfig config{};
@@ -91,15 +95,15 @@ const char* refuse_gated_linear(const KernelCall& call) {
     if (rows_of(call.inputs[i]).stride == 0) return "an operand's rows are not evenly apart";
   for (size_t i = 3; i < call.inputs.size(); ++i)
     if (!call.inputs[i].is_contiguous()) return "a bias has gaps";
-  return refuse_own(device_of(call.output), problem_of(call));
+  return refuse_own(device_of(call.output), gated_problem_of(call));
 }
 
 KernelRan run_gated_linear(const KernelCall& call) { return run_gated_linear_before(call, Tensor()); }
 
 KernelRan run_gated_linear_before(const KernelCall& call, const Tensor& next) {
   CudaDevice& device = device_of(call.output);
-  GatedGemmProblem problem = problem_of(call);
-  const GemmKey key = key_of(problem);
+  GatedGemmProblem problem = gated_problem_of(call);
+  const GemmKey key = gated_key_of(problem);
   static thread_local std::map<std::pair<int, GemmKey>, KnownGated> known_problems;
   if (known_problems.size() > 4096) known_problems.clear();
   KnownGated& known = known_problems[{device.index(), key}];

@@ -1,9 +1,16 @@
+#include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <vector>
 
+#include "backend/cuda/check.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/gated.h"
 #include "backend/cuda/gemm.h"
+#include "backend/cuda/one_kernel_mlp.h"
+#include "backend/cuda/shared_tuning.h"
+#include "tensor/view.h"
 
 namespace epilogue::cuda {
 namespace {
@@ -14,6 +21,11 @@ bool has_biases(const KernelCall& call) { return call.inputs.size() == 7; }
 Dims hidden_sizes(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &gate = call.inputs[1];
   return {x.numel() / gate.size(1), gate.size(0)};
+}
+
+size_t hidden_bytes(const KernelCall& call) {
+  const Dims sizes = hidden_sizes(call);
+  return static_cast<size_t>(sizes[0] * sizes[1]) * dtype_size(call.output.dtype());
 }
 
 // What `body` gives for the call of the gated kernel alone, which writes `hidden`.
@@ -35,20 +47,91 @@ KernelRan run_down(const KernelCall& call, const Tensor& hidden) {
   return run_gemm_after_gated({has_biases(call) ? Op::addmm : Op::mm, kNoAttrs, inputs, out});
 }
 
+KernelRan run_two_kernels(const KernelCall& call, Tensor& hidden) {
+  const KernelRan gated = as_gated_linear(
+      call, hidden, [&](const KernelCall& first) { return run_gated_linear_before(first, call.inputs[3]); });
+  device_of(call.output).launch_is_over();
+  const KernelRan down = run_down(call, hidden);
+  return {.name = "gated_mlp", .repeatable = gated.repeatable && down.repeatable};
+}
+
+MlpGemmProblem problem_of(const KernelCall& call, Tensor& hidden) {
+  MlpGemmProblem problem;
+  problem.gated = as_gated_linear(call, hidden, gated_problem_of);
+  const Tensor& down = call.inputs[3];
+  problem.dim = down.size(0);
+  problem.down = down.data();
+  problem.down_stride = down.size(1);
+  if (has_biases(call)) problem.down_bias = call.inputs[6].data();
+  problem.out = const_cast<void*>(call.output.data());
+  problem.out_stride = problem.dim;
+  return problem;
+}
+
+GemmKey key_of(const MlpGemmProblem& problem) {
+  GemmKey key = gated_key_of(problem.gated);
+  key.place = GemmPlace::whole_mlp;
+  key.last_n = problem.dim;
+  return key;
+}
+
+GemmChoice choice_of(const std::optional<MlpGemmConfig>& config) {
+  if (!config) return {GemmWays::two_kernels};
+  return {GemmWays::one_kernel, static_cast<uint64_t>(config->id), static_cast<uint64_t>(config->parts)};
+}
+
+// How a thread runs a problem that it has met: by one kernel, or by two.
+struct KnownMlp {
+  std::optional<MlpGemmConfig> one;
+  bool settled = false;
+};
+
+// False: the choice that a file holds is none of today's ways.
+bool take_kept(KnownMlp& known, const GemmChoice& kept, const std::vector<MlpGemmConfig>& candidates) {
+  if (kept == choice_of(std::nullopt)) return known.settled = true;
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const auto& config) { return kept == choice_of(config); });
+  if (found == candidates.end()) return false;
+  known = {*found, true};
+  return true;
+}
+
+// The first way is the two kernels, whose own choices are settled by now.
+void choose(CudaDevice& device, KnownMlp& known, const KernelCall& call, Tensor& hidden,
+            const MlpGemmProblem& problem, const std::vector<MlpGemmConfig>& candidates) {
+  const TuningState state = tune(
+      device, key_of(problem),
+      {.count = candidates.size() + 1,
+       .own_from = 1,
+       .x = problem.gated.x,
+       .x_bytes = call.inputs[0].numel() * dtype_size(call.output.dtype()),
+       .run =
+           [&](size_t i) {
+             if (i > 0) return launch_one_kernel(device, problem, candidates[i - 1]) == cudaSuccess;
+             run_two_kernels(call, hidden);
+             return true;
+           },
+       .choice = [&](size_t i) { return i == 0 ? choice_of(std::nullopt) : choice_of(candidates[i - 1]); }});
+  known.one = state.best == 0 ? std::nullopt : std::optional(candidates[state.best - 1]);
+  known.settled = state.over;
+}
+
 }  // namespace
 
 // Asked at every call that is not replayed, so nothing is built but what the gated kernel must see.
 const char* refuse_gated_mlp(const KernelCall& call) {
   const Tensor& down = call.inputs[3];
   if (call.inputs[1].size(1) == 0) return "nothing to sum over";
-  const Dims sizes = hidden_sizes(call);
-  const auto bytes = static_cast<size_t>(sizes[0] * sizes[1]) * dtype_size(call.output.dtype());
-  if (bytes > kBetweenKernelsBytes) return "the hidden tensor is large: another launch costs nothing there";
   if (!down.is_contiguous() || (has_biases(call) && !call.inputs[6].is_contiguous()))
     return "the last weight or bias has gaps";
   // Somewhere as well aligned as the hidden tensor will be.
+  const Dims sizes = hidden_sizes(call);
   Tensor hidden = Tensor::over(call.output.storage_ref(), call.output.dtype(), sizes, {sizes[1], 1}, 0);
-  return as_gated_linear(call, hidden, refuse_gated_linear);
+  if (const char* reason = as_gated_linear(call, hidden, refuse_gated_linear)) return reason;
+  if (hidden_bytes(call) <= kBetweenKernelsBytes) return nullptr;
+  return refuse_one_kernel(device_of(call.output), problem_of(call, hidden))
+             ? "the hidden tensor is large: another launch costs nothing there"
+             : nullptr;
 }
 
 KernelRan run_gated_mlp(const KernelCall& call) {
@@ -56,15 +139,31 @@ KernelRan run_gated_mlp(const KernelCall& call) {
   const Capture* capture = device.capture();
   const Dims sizes = hidden_sizes(call);
   const DType dtype = call.output.dtype();
-  Tensor hidden = capture && capture->one_call
-                      ? Tensor::over(capture->workspace, dtype, sizes, {sizes[1], 1},
-                                     static_cast<int64_t>(kWorkspaceBytes / dtype_size(dtype)))
-                      : empty(sizes, {dtype, call.output.device()});
-  const KernelRan gated = as_gated_linear(
-      call, hidden, [&](const KernelCall& first) { return run_gated_linear_before(first, call.inputs[3]); });
-  device.launch_is_over();
-  const KernelRan down = run_down(call, hidden);
-  return {.name = "gated_mlp", .repeatable = gated.repeatable && down.repeatable};
+  const bool in_workspace = capture && capture->one_call && hidden_bytes(call) <= kBetweenKernelsBytes;
+  Tensor hidden = in_workspace ? Tensor::over(capture->workspace, dtype, sizes, {sizes[1], 1},
+                                              static_cast<int64_t>(kWorkspaceBytes / dtype_size(dtype)))
+                               : empty(sizes, {dtype, call.output.device()});
+  const MlpGemmProblem problem = problem_of(call, hidden);
+  if (refuse_one_kernel(device, problem)) return run_two_kernels(call, hidden);
+  static thread_local std::map<std::pair<int, GemmKey>, KnownMlp> known_mlps;
+  if (known_mlps.size() > 4096) known_mlps.clear();
+  KnownMlp& known = known_mlps[{device.index(), key_of(problem)}];
+  if (!known.settled) [[unlikely]] {
+    const std::vector<MlpGemmConfig> candidates = one_kernel_candidates(problem);
+    const auto kept = choices_of(device).find(key_of(problem));
+    if (!kept || !take_kept(known, *kept, candidates)) {
+      const KernelRan ran = run_two_kernels(call, hidden);
+      if (!ran.repeatable) return ran;
+      choose(device, known, call, hidden, problem, candidates);
+    }
+  }
+  if (!known.one) {
+    KernelRan ran = run_two_kernels(call, hidden);
+    ran.repeatable = ran.repeatable && known.settled;
+    return ran;
+  }
+  EP_CUDA(launch_one_kernel(device, problem, *known.one));
+  return {.name = "mlp_gemm", .repeatable = known.settled};
 }
 
 }  // namespace epilogue::cuda

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "epilogue gemm choices 9";
+constexpr const char* kFormat = "epilogue gemm choices 10";
 constexpr size_t kMostChoices = 8192;
 
 std::string path_in(const std::string& folder, const std::string& origin) {
@@ -36,11 +36,11 @@ FileDescriptor lock_file(const std::string& path) {
 }  // namespace
 
 std::string choice_line(const GemmKey& key, const GemmChoice& choice) {
-  std::string line =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k, key.batch,
-                  key.a_ld, key.b_ld, key.bias_ld, key.a_stride, key.b_stride, static_cast<int>(key.dtype),
-                  int{key.a_columns}, int{key.b_columns}, int{key.tf32}, static_cast<int>(key.place),
-                  static_cast<int>(key.bias), static_cast<int>(key.act), key.alignment);
+  std::string line = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k,
+                                 key.batch, key.last_n, key.a_ld, key.b_ld, key.bias_ld, key.a_stride,
+                                 key.b_stride, static_cast<int>(key.dtype), int{key.a_columns},
+                                 int{key.b_columns}, int{key.tf32}, static_cast<int>(key.place),
+                                 static_cast<int>(key.bias), static_cast<int>(key.act), key.alignment);
   for (const uint64_t word : choice) line += fmt::format(" {:x}", word);
   return line + fmt::format(" {:x}", hash_of(line));
 }
@@ -53,8 +53,9 @@ std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::strin
   GemmKey key;
   GemmChoice choice{};
   int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, place = 0, bias = 0, act = 0, alignment = 0;
-  words >> key.m >> key.n >> key.k >> key.batch >> key.a_ld >> key.b_ld >> key.bias_ld >> key.a_stride >>
-      key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> place >> bias >> act >> alignment;
+  words >> key.m >> key.n >> key.k >> key.batch >> key.last_n >> key.a_ld >> key.b_ld >> key.bias_ld >>
+      key.a_stride >> key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> place >> bias >> act >>
+      alignment;
   for (uint64_t& word : choice) words >> std::hex >> word;
   if (!words) return {};
   key.dtype = static_cast<DType>(dtype);

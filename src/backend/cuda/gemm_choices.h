@@ -12,8 +12,9 @@
 namespace epilogue::cuda {
 
 // A way to run a product: whose it is, then the words that tell it from others. cuBLASLt's are its
-// algorithm's, which it allows to be kept for the same version of the library.
-enum GemmWays : uint64_t { cublaslt, own };
+// algorithm's, which it allows to be kept for the same version of the library; of a whole MLP one_kernel has
+// a configuration and two_kernels nothing, as both are kept by themselves.
+enum GemmWays : uint64_t { cublaslt, own, two_kernels, one_kernel };
 using GemmChoice = std::array<uint64_t, 9>;
 
 // A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache

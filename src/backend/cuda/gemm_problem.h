@@ -12,12 +12,13 @@ namespace epilogue::cuda {
 
 enum class GemmBias : uint8_t { none, row, matrix };  // row: added to every row, in the epilogue
 // gated: two products and act(first) * second, by our own kernel; after_gated: the one that follows it at
-// once.
-enum class GemmPlace : uint8_t { anywhere, gated, after_gated };
+// once; whole_mlp: both.
+enum class GemmPlace : uint8_t { anywhere, gated, after_gated, whole_mlp };
 
 // What the choice of an algorithm depends on, and nothing else: the key it is remembered by.
 struct GemmKey {
   int64_t m = 0, n = 0, k = 0, batch = 1;
+  int64_t last_n = 0;                       // of a whole MLP, whose n is the hidden tensor's
   int64_t a_ld = 0, b_ld = 0, bias_ld = 0;  // of our operands, in elements
   int64_t a_stride = 0, b_stride = 0;       // between the matrices of a batch
   DType dtype = DType::f32;

@@ -45,6 +45,7 @@ class OneCallCapture {
     cudaStream_t& stream = streams[device.index()];
     if (!stream) EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     capture_.workspace = device.workspace_storage();  // of the stream the call belongs to
+    capture_.counters = device.counters();
     capture_.one_call = true;
     capture_.stream = stream;
     capture_.pool = device.allocator().shared_pool();

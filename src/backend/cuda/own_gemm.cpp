@@ -17,14 +17,14 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
   return all;
 }
 
-namespace {
+size_t bytes_of_rows(int64_t rows, int64_t stride) { return static_cast<size_t>(2 * rows * stride); }
 
-size_t bytes_of(int64_t rows, int64_t stride) { return static_cast<size_t>(2 * rows * stride); }
+namespace {
 
 // The weight may itself be a product: mm(x, mm(a, b).t()).
 bool previous_writes_weights(const CudaDevice& device, const GatedGemmProblem& problem) {
-  return device.previous_writes(problem.gate, bytes_of(problem.n, problem.gate_stride)) ||
-         (problem.up && device.previous_writes(problem.up, bytes_of(problem.n, problem.up_stride)));
+  return device.previous_writes(problem.gate, bytes_of_rows(problem.n, problem.gate_stride)) ||
+         (problem.up && device.previous_writes(problem.up, bytes_of_rows(problem.n, problem.up_stride)));
 }
 
 // See Overlap. Where all of its blocks stand at once there is nothing to crowd.
@@ -41,13 +41,16 @@ bool crowds(const CudaDevice& device, const GatedGemmProblem& problem, const Gem
 
 }  // namespace
 
+Overlap overlap_of(const CudaDevice& device, const GatedGemmProblem& problem) {
+  if (!device.launch_on().overlap) return Overlap::none;
+  return device.previous_lets_next_begin() && !previous_writes_weights(device, problem) ? Overlap::weights
+                                                                                        : Overlap::launch;
+}
+
 cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmConfig& config) {
-  if (device.launch_on().overlap && !crowds(device, problem, config))
-    problem.overlap = device.previous_lets_next_begin() && !previous_writes_weights(device, problem)
-                          ? Overlap::weights
-                          : Overlap::launch;
+  if (!crowds(device, problem, config)) problem.overlap = overlap_of(device, problem);
   const cudaError_t error = launch_gated_gemm(problem, config, device.stream());
-  if (error == cudaSuccess) device.let_next_begin(problem.out, bytes_of(problem.m, problem.out_stride));
+  if (error == cudaSuccess) device.let_next_begin(problem.out, bytes_of_rows(problem.m, problem.out_stride));
   return error;
 }
 

@@ -19,6 +19,11 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
 // Launches it; where the kernel before it on this stream is one of ours too, the two overlap.
 cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmConfig& config);
 
+// How much of the problem's kernel may run before the one before it on this stream has ended.
+Overlap overlap_of(const CudaDevice& device, const GatedGemmProblem& problem);
+// Of 16-bit elements, with what lies between rows.
+size_t bytes_of_rows(int64_t rows, int64_t stride);
+
 // A configuration in a file of choices, and back; nothing when there is no such one any more.
 GemmChoice choice_of(const GemmConfig& config);
 std::optional<GemmConfig> config_of(const GemmChoice& choice);

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/kernels/gated_gemm.h"
+#include "backend/cuda/kernels/mlp_gemm.h"
 #include "base/beside.h"
 #include "profile/event.h"
 
@@ -21,6 +22,8 @@ void load_what_products_need(CudaDevice& device, const std::atomic<bool>& ending
     for (const DType dtype : {DType::bf16, DType::f16})
       for (const bool gated : {false, true})
         if (goes_on() && device.properties().major == 9) (void)load_gated_gemm(dtype, gated);
+    for (const DType dtype : {DType::bf16, DType::f16})
+      if (goes_on() && device.properties().major == 9) (void)load_mlp_gemm(dtype);
   } catch (const std::exception&) {
     // What fails here fails again where it is needed, and is reported there.
   }
