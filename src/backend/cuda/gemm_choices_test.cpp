@@ -51,6 +51,23 @@ TEST_F(GemmChoicesFile, IsReadByTheNextProcess) {
   EXPECT_FALSE(second.find(key_of(21)));
 }
 
+TEST_F(GemmChoicesFile, TellsAWholeMlpFromItsProductsAndFromAnotherOutput) {
+  GemmKey gated = key_of(1024), whole = gated, wider = gated;
+  gated.place = GemmPlace::gated;
+  whole.place = wider.place = GemmPlace::whole_mlp;
+  whole.last_n = 64;
+  wider.last_n = 128;
+  {
+    GemmChoices choices(folder_, "card");
+    choices.keep(gated, algo_of(1));
+    choices.keep(whole, {GemmWays::one_kernel, 1, 2});
+  }
+  GemmChoices again(folder_, "card");
+  EXPECT_EQ(again.find(gated), algo_of(1));
+  EXPECT_EQ(again.find(whole), (GemmChoice{GemmWays::one_kernel, 1, 2}));
+  EXPECT_FALSE(again.find(wider));
+}
+
 TEST_F(GemmChoicesFile, OfAnotherDriverIsNotUsed) {
   GemmChoices(folder_, "card; driver 1").keep(key_of(1), algo_of(1));
   EXPECT_FALSE(GemmChoices(folder_, "card; driver 2").find(key_of(1)));

@@ -35,6 +35,9 @@ const char* refuse_mlp_gemm(const MlpGemmProblem& problem);
 std::span<const MlpGemmConfig> mlp_gemm_configs();
 std::string name(const MlpGemmConfig& config);
 
+// Steps of 64 of K of each part but the last, which has what is left.
+int steps_of_part(int k_steps, int parts, int tile_width);
+
 // What a launch needs beside its operands: counters, all zero before the first launch and left so by each,
 // and sums. Launches that may run at the same time need their own.
 struct MlpGemmRoom {

@@ -7,13 +7,6 @@
 
 namespace epilogue::cuda {
 
-// The last part waits for the sums of the others, 4 us in all, so it gets as many steps of K more as it
-// multiplies in half of that (1024 x 1024 x 4096 in two parts: 0.98 of cuBLAS's time, 0.953 so).
-inline int steps_of_part(int k_steps, int parts, int tile_width) {
-  const int more = std::min(8 * 128 / tile_width, k_steps / (2 * parts));
-  return parts == 1 ? k_steps : (k_steps - more) / parts;
-}
-
 template <class G>
 cudaError_t launch_mlp_shape(const MlpGemmProblem& p, int parts, const MlpGemmLaunch& launch,
                              cudaStream_t stream) {
