@@ -33,9 +33,11 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 CudaDevice::CudaDevice(int index) : index_(index), allocator_(index) {
   make_current();
   EP_CUDA(cudaGetDeviceProperties(&properties_, index));
-  int shared = 0;
-  EP_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMpsEnabled, index));
-  shared_with_processes_ = shared != 0;
+  int shared = 0;  // a driver that does not know is taken to share
+  if (cudaDeviceGetAttribute(&shared, cudaDevAttrMpsEnabled, index) == cudaSuccess)
+    shared_with_processes_ = shared != 0;
+  else
+    (void)cudaGetLastError();
   EP_CUDA(cublasLtCreate(&cublaslt_));
 }
 
@@ -75,17 +77,19 @@ detail::StorageRef CudaDevice::workspace_storage() {
 }
 
 Counters CudaDevice::counters() {
-  if (Capture* recording = capture()) {
+  Capture* recording = capture();
+  if (recording && !recording->one_call) {
     if (!recording->counters) recording->counters = take_counters();
     return recording->counters;
   }
+  const cudaStream_t used_on = recording ? recording->replayed_on : stream();
   {
     const std::lock_guard lock(workspaces_mutex_);
-    if (const auto found = counters_.find(stream()); found != counters_.end()) return found->second;
+    if (const auto found = counters_.find(used_on); found != counters_.end()) return found->second;
   }
   Counters taken = take_counters();
   const std::lock_guard lock(workspaces_mutex_);
-  return counters_.try_emplace(stream(), std::move(taken)).first->second;
+  return counters_.try_emplace(used_on, std::move(taken)).first->second;
 }
 
 // Not from the allocator, whose blocks hold what kernels under way still write. They come back when no kernel
@@ -101,7 +105,11 @@ Counters CudaDevice::take_counters() {
   }
   if (!data) {
     const OutsideCapture outside;
-    EP_CUDA(cudaMalloc(&data, kCounterBytes));
+    if (cudaMalloc(&data, kCounterBytes) != cudaSuccess) {
+      (void)cudaGetLastError();
+      allocator_.empty_cache();
+      EP_CUDA(cudaMalloc(&data, kCounterBytes));
+    }
     EP_CUDA(cudaMemset(data, 0, kCounterBytes));
     EP_CUDA(cudaStreamSynchronize(nullptr));
   }
@@ -109,12 +117,6 @@ Counters CudaDevice::take_counters() {
     const std::lock_guard lock(workspaces_mutex_);
     idle_counters_.push_back(idle);
   });
-}
-
-bool CudaDevice::may_wait_freely(const Counters& counters) {
-  if (shared_with_processes_) return false;
-  void* first = nullptr;
-  return waits_freely_.compare_exchange_strong(first, counters.get()) || first == counters.get();
 }
 
 uint64_t CudaDevice::thread_allocations() { return allocations_of_thread; }

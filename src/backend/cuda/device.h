@@ -1,7 +1,6 @@
 // One CUDA device: its streams, its memory, and what a recording thread has under way.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -26,9 +25,10 @@ struct Capture {
   cudaStream_t stream = nullptr;
   Pool* pool = nullptr;
   std::vector<detail::StorageRef> kept;
-  detail::StorageRef workspace;  // the GEMM library's: its own, since replays run beside eager calls
-  Counters counters;             // likewise
-  bool one_call = false;         // of one op, to be replayed as one launch
+  detail::StorageRef workspace;        // the GEMM library's: its own, since replays run beside eager calls
+  Counters counters;                   // likewise
+  bool one_call = false;               // of one op, to be replayed as one launch
+  cudaStream_t replayed_on = nullptr;  // that one
 };
 
 // A captured graph, ready to be launched.
@@ -99,10 +99,11 @@ class CudaDevice {
   Workspace workspace();
   detail::StorageRef workspace_storage();  // what workspace() lies in
   Counters counters();                     // the current stream's, or the recording's
-  // Whether kernels whose blocks wait for each other may be launched with these counters as others are. Of
-  // two such kernels at the same time each could hold multiprocessors that the other's blocks need, so all
-  // counters but the first that are asked about are told no.
-  bool may_wait_freely(const Counters& counters);
+  // Whether kernels whose blocks wait for each other may run on a stream as others do. Of two such kernels at
+  // the same time each could hold multiprocessors that the other's blocks need, so only those of the default
+  // stream may; elsewhere, and in recorded graphs, they are launched cooperatively, all blocks at once, which
+  // takes 1 us longer.
+  bool may_wait_freely(cudaStream_t stream) const { return stream == nullptr && !shared_with_processes_; }
   static uint64_t thread_allocations();  // made by allocate() on the calling thread
   Allocator& allocator() { return allocator_; }
   cublasLtHandle_t cublaslt() const { return cublaslt_; }
@@ -116,14 +117,13 @@ class CudaDevice {
   Counters take_counters();
   const int index_;
   cudaDeviceProp properties_{};
-  bool shared_with_processes_ = false;  // by MPS
+  bool shared_with_processes_ = true;  // by MPS
   cublasLtHandle_t cublaslt_ = nullptr;
   Allocator allocator_;
   std::mutex workspaces_mutex_;
   std::unordered_map<cudaStream_t, detail::StorageRef> workspaces_;
   std::unordered_map<cudaStream_t, Counters> counters_;
   std::vector<void*> idle_counters_;
-  std::atomic<void*> waits_freely_{nullptr};
 };
 
 CudaDevice& cuda_device(int index);  // made and warmed up at the first call, lives for the process

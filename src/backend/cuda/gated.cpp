@@ -79,8 +79,7 @@ void choose(CudaDevice& device, KnownGated& known, const GatedGemmProblem& probl
       tune(device, key,
            {.count = candidates.size(),
             .x = problem.x,
-            .x_bytes = static_cast<size_t>((problem.m - 1) * problem.x_stride + problem.k) *
-                       dtype_size(problem.dtype),
+            .x_bytes = bytes_of_x(problem),
             .run = [&](size_t i) { return launch_own(device, problem, candidates[i]) == cudaSuccess; },
             .choice = [&](size_t i) { return choice_of(candidates[i]); }});
   known = {candidates[state.best], state.over};

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -9,6 +8,7 @@
 #include "backend/cuda/gated.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/one_kernel_mlp.h"
+#include "backend/cuda/own_gemm.h"
 #include "backend/cuda/shared_tuning.h"
 #include "tensor/view.h"
 
@@ -86,25 +86,24 @@ struct KnownMlp {
   bool settled = false;
 };
 
-// False: the choice that a file holds is none of today's ways.
-bool take_kept(KnownMlp& known, const GemmChoice& kept, const std::vector<MlpGemmConfig>& candidates) {
-  if (kept == choice_of(std::nullopt)) return known.settled = true;
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const auto& config) { return kept == choice_of(config); });
-  if (found == candidates.end()) return false;
-  known = {*found, true};
-  return true;
+// Nothing: the choice that a file holds is none of today's ways.
+std::optional<KnownMlp> known_from(const GemmChoice& kept, const std::vector<MlpGemmConfig>& candidates) {
+  if (kept == choice_of(std::nullopt)) return KnownMlp{std::nullopt, true};
+  for (const MlpGemmConfig& config : candidates)
+    if (kept == choice_of(config)) return KnownMlp{config, true};
+  return {};
 }
 
-// The first way is the two kernels, whose own choices are settled by now.
-void choose(CudaDevice& device, KnownMlp& known, const KernelCall& call, Tensor& hidden,
+// The first way is the two kernels, whose own choices are settled by now. False: nothing was timed, so that
+// the output is still theirs.
+bool choose(CudaDevice& device, KnownMlp& known, const KernelCall& call, Tensor& hidden,
             const MlpGemmProblem& problem, const std::vector<MlpGemmConfig>& candidates) {
   const TuningState state = tune(
       device, key_of(problem),
       {.count = candidates.size() + 1,
        .own_from = 1,
        .x = problem.gated.x,
-       .x_bytes = call.inputs[0].numel() * dtype_size(call.output.dtype()),
+       .x_bytes = bytes_of_x(problem.gated),
        .run =
            [&](size_t i) {
              if (i > 0) return launch_one_kernel(device, problem, candidates[i - 1]) == cudaSuccess;
@@ -114,24 +113,29 @@ void choose(CudaDevice& device, KnownMlp& known, const KernelCall& call, Tensor&
        .choice = [&](size_t i) { return i == 0 ? choice_of(std::nullopt) : choice_of(candidates[i - 1]); }});
   known.one = state.best == 0 ? std::nullopt : std::optional(candidates[state.best - 1]);
   known.settled = state.over;
+  return state.timed;
 }
 
 }  // namespace
 
-// Asked at every call that is not replayed, so nothing is built but what the gated kernel must see.
+// Asked at every call that is not replayed, so nothing is built but what must be seen.
 const char* refuse_gated_mlp(const KernelCall& call) {
   const Tensor& down = call.inputs[3];
   if (call.inputs[1].size(1) == 0) return "nothing to sum over";
   if (!down.is_contiguous() || (has_biases(call) && !call.inputs[6].is_contiguous()))
     return "the last weight or bias has gaps";
+  const char* large = "the hidden tensor is large: another launch costs nothing there";
+  if (hidden_bytes(call) > kMostHiddenBytesOfOneKernel) return large;
   // Somewhere as well aligned as the hidden tensor will be.
   const Dims sizes = hidden_sizes(call);
   Tensor hidden = Tensor::over(call.output.storage_ref(), call.output.dtype(), sizes, {sizes[1], 1}, 0);
   if (const char* reason = as_gated_linear(call, hidden, refuse_gated_linear)) return reason;
   if (hidden_bytes(call) <= kBetweenKernelsBytes) return nullptr;
-  return refuse_one_kernel(device_of(call.output), problem_of(call, hidden))
-             ? "the hidden tensor is large: another launch costs nothing there"
-             : nullptr;
+  CudaDevice& device = device_of(call.output);
+  const MlpGemmProblem problem = problem_of(call, hidden);
+  if (refuse_one_kernel(device, problem)) return large;
+  const auto kept = choices_of(device).find(key_of(problem));
+  return kept && *kept == choice_of(std::nullopt) ? "two kernels are quicker" : nullptr;
 }
 
 KernelRan run_gated_mlp(const KernelCall& call) {
@@ -139,10 +143,11 @@ KernelRan run_gated_mlp(const KernelCall& call) {
   const Capture* capture = device.capture();
   const Dims sizes = hidden_sizes(call);
   const DType dtype = call.output.dtype();
-  const bool in_workspace = capture && capture->one_call && hidden_bytes(call) <= kBetweenKernelsBytes;
-  Tensor hidden = in_workspace ? Tensor::over(capture->workspace, dtype, sizes, {sizes[1], 1},
-                                              static_cast<int64_t>(kWorkspaceBytes / dtype_size(dtype)))
-                               : empty(sizes, {dtype, call.output.device()});
+  const bool fits_workspace = hidden_bytes(call) <= kBetweenKernelsBytes;  // else it is not replayed
+  Tensor hidden = capture && capture->one_call && fits_workspace
+                      ? Tensor::over(capture->workspace, dtype, sizes, {sizes[1], 1},
+                                     static_cast<int64_t>(kWorkspaceBytes / dtype_size(dtype)))
+                      : empty(sizes, {dtype, call.output.device()});
   const MlpGemmProblem problem = problem_of(call, hidden);
   if (refuse_one_kernel(device, problem)) return run_two_kernels(call, hidden);
   static thread_local std::map<std::pair<int, GemmKey>, KnownMlp> known_mlps;
@@ -151,19 +156,20 @@ KernelRan run_gated_mlp(const KernelCall& call) {
   if (!known.settled) [[unlikely]] {
     const std::vector<MlpGemmConfig> candidates = one_kernel_candidates(problem);
     const auto kept = choices_of(device).find(key_of(problem));
-    if (!kept || !take_kept(known, *kept, candidates)) {
+    if (const auto settled = kept ? known_from(*kept, candidates) : std::nullopt) {
+      known = *settled;
+    } else {
       const KernelRan ran = run_two_kernels(call, hidden);
-      if (!ran.repeatable) return ran;
-      choose(device, known, call, hidden, problem, candidates);
+      if (!ran.repeatable || !choose(device, known, call, hidden, problem, candidates))
+        return {.name = ran.name, .repeatable = false};
     }
   }
   if (!known.one) {
-    KernelRan ran = run_two_kernels(call, hidden);
-    ran.repeatable = ran.repeatable && known.settled;
-    return ran;
+    const KernelRan ran = run_two_kernels(call, hidden);
+    return {.name = ran.name, .repeatable = ran.repeatable && known.settled && fits_workspace};
   }
   EP_CUDA(launch_one_kernel(device, problem, *known.one));
-  return {.name = "mlp_gemm", .repeatable = known.settled};
+  return {.name = "mlp_gemm", .repeatable = known.settled && fits_workspace};
 }
 
 }  // namespace epilogue::cuda

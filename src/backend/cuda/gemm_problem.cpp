@@ -58,7 +58,7 @@ std::string GemmKey::to_string() const {
                      tf32                              ? " tf32"
                      : place == GemmPlace::gated       ? " gated"
                      : place == GemmPlace::after_gated ? " after it"
-                     : place == GemmPlace::whole_mlp   ? " whole MLP"
+                     : place == GemmPlace::whole_mlp   ? fmt::format(" whole MLP to {}", last_n)
                                                        : "");
 }
 

@@ -45,8 +45,8 @@ class OneCallCapture {
     cudaStream_t& stream = streams[device.index()];
     if (!stream) EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     capture_.workspace = device.workspace_storage();  // of the stream the call belongs to
-    capture_.counters = device.counters();
     capture_.one_call = true;
+    capture_.replayed_on = stream_before_;
     capture_.stream = stream;
     capture_.pool = device.allocator().shared_pool();
     EP_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));

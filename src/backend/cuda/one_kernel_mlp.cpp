@@ -9,15 +9,20 @@ bool fits(const MlpGemmRoom& room) {
   return room.counter_bytes <= kCounterBytes && room.sum_bytes <= kWorkspaceBytes;
 }
 
+bool waits_freely(const CudaDevice& device) {
+  const Capture* recording = device.capture();
+  if (!recording) return device.may_wait_freely(device.stream());
+  return recording->one_call && device.may_wait_freely(recording->replayed_on);
+}
+
 }  // namespace
 
-// Version 17 of bench/cuda/NOTES.md: with fewer rows the waits for the hidden tensor are longer than what
-// lies between two kernels. With a larger hidden tensor two kernels lose little, and `fused` keeps to them,
-// as its two rows in a profile say what each product takes.
+// With fewer rows the waits for the hidden tensor are longer than what lies between two kernels.
 const char* refuse_one_kernel(const CudaDevice& device, const MlpGemmProblem& problem) {
-  constexpr int64_t fewest_rows = 512, most_hidden_bytes = int64_t{32} << 20;
+  constexpr int64_t fewest_rows = 512;
   if (problem.gated.m < fewest_rows) return "the rows are few";
-  if (2 * problem.gated.m * problem.gated.n > most_hidden_bytes) return "the hidden tensor is large";
+  if (bytes_of_rows(problem.gated.m, problem.gated.n) > kMostHiddenBytesOfOneKernel)
+    return "the hidden tensor is large";
   if (const char* reason = refuse_own(device, problem.gated)) return reason;
   return refuse_mlp_gemm(problem);
 }
@@ -32,7 +37,7 @@ std::vector<MlpGemmConfig> one_kernel_candidates(const MlpGemmProblem& problem) 
 cudaError_t launch_one_kernel(CudaDevice& device, MlpGemmProblem problem, const MlpGemmConfig& config) {
   problem.gated.overlap = overlap_of(device, problem.gated);
   const Counters counters = device.counters();
-  const MlpGemmLaunch launch{counters.get(), device.workspace().data, !device.may_wait_freely(counters)};
+  const MlpGemmLaunch launch{counters.get(), device.workspace().data, !waits_freely(device)};
   const cudaError_t error = launch_mlp_gemm(problem, config, launch, device.stream());
   if (error == cudaSuccess)
     device.let_next_begin(problem.out, bytes_of_rows(problem.gated.m, problem.out_stride));

@@ -19,6 +19,10 @@ std::vector<GemmConfig> own_candidates(const CudaDevice& device, const GatedGemm
 
 size_t bytes_of_rows(int64_t rows, int64_t stride) { return static_cast<size_t>(2 * rows * stride); }
 
+size_t bytes_of_x(const GatedGemmProblem& problem) {
+  return bytes_of_rows(problem.m - 1, problem.x_stride) + 2 * static_cast<size_t>(problem.k);
+}
+
 namespace {
 
 // The weight may itself be a product: mm(x, mm(a, b).t()).

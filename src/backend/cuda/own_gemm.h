@@ -23,6 +23,7 @@ cudaError_t launch_own(CudaDevice& device, GatedGemmProblem problem, const GemmC
 Overlap overlap_of(const CudaDevice& device, const GatedGemmProblem& problem);
 // Of 16-bit elements, with what lies between rows.
 size_t bytes_of_rows(int64_t rows, int64_t stride);
+size_t bytes_of_x(const GatedGemmProblem& problem);  // from its first element to its last
 
 // A configuration in a file of choices, and back; nothing when there is no such one any more.
 GemmChoice choice_of(const GemmConfig& config);

@@ -76,9 +76,9 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, credit_of(key));
   Tuning& tuning = *shared.tuning;
   const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;
-  if (may_time && left_alone > 0) {
-    --left_alone;
-  } else if (may_time) {
+  const bool times = may_time && left_alone == 0;
+  if (may_time && left_alone > 0) --left_alone;
+  if (times) {
     tuning.try_some(device, {bytes_of(key), ways.x, ways.x_bytes, ways.run});
     if (tuning.loaded_slowly()) left_alone = kLeftAlone;
     if (tuning.over()) {
@@ -87,7 +87,7 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
       verbose_line("tuning", fmt::format("{}: {}, {}", key.to_string(), name_of(choice), tuning.report()));
     }
   }
-  return {tuning.best(), tuning.over()};
+  return {tuning.best(), tuning.over(), times};
 }
 
 }  // namespace epilogue::cuda

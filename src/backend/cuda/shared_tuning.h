@@ -13,6 +13,7 @@ GemmChoices& choices_of(CudaDevice& device);
 struct TuningState {
   size_t best = 0;
   bool over = false;
+  bool timed = false;  // this time: the output holds what the last way that was timed wrote
 };
 
 struct WaysToTune {

@@ -5,10 +5,11 @@
 // products, and a multiprocessor without a tile of the first left begins the second (2048 x 1024 x 4096: 0.89
 // of cuBLAS's time, two kernels 1.03). The hidden tensor goes through the second-level cache; its tiles are
 // counted when they are written, and who reads them waits for the count. Tiles of down are few, so `parts`
-// items share the K of one: their sums go through global memory, and the last of them adds them up in the
-// order of K, so that every run gives the same bits. All blocks must stand on the device at once, which a
-// cooperative launch sees to. (Blocks that claim the next item need not, but lose what neighbours merge of
-// their loads: 2048 x 2048 x 8192 350 us instead of 310.)
+// items share the K of one: their sums go through global memory, and the last of them adds them to its
+// own in their order, so that every run gives the same bits. All blocks must come to stand on the device at
+// once: a cooperative launch, or one beside which no other such kernel can be running. (Blocks that claim the
+// next item need not, but lose what neighbours merge of their loads: 2048 x 2048 x 8192 350 us instead of
+// 310.)
 //
 // Tiles, stages and epilogues are tile_gemm's, in its ping-pong schedule. Of the first warpgroup one thread
 // loads, two store, and one watches counts ahead of the loading one: a thread that has seen a count and makes
