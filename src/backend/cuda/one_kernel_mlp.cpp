@@ -24,7 +24,8 @@ const char* refuse_one_kernel(const CudaDevice& device, const MlpGemmProblem& pr
   if (bytes_of_rows(problem.gated.m, problem.gated.n) > kMostHiddenBytesOfOneKernel)
     return "the hidden tensor is large";
   if (const char* reason = refuse_own(device, problem.gated)) return reason;
-  return refuse_mlp_gemm(problem);
+  if (const char* reason = refuse_mlp_gemm(problem)) return reason;
+  return one_kernel_candidates(problem).empty() ? "the workspace has too little room" : nullptr;
 }
 
 std::vector<MlpGemmConfig> one_kernel_candidates(const MlpGemmProblem& problem) {
