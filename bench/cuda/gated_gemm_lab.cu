@@ -63,6 +63,13 @@ cuda::GatedGemmProblem down_problem(const Shape& s, const BufferSet& b) {
   return p;
 }
 
+cuda::MlpGemmProblem mlp_problem(const Shape& s, const BufferSet& b) {
+  cuda::MlpGemmProblem p;
+  p.gated = gated_problem(s, b);
+  p.dim = s.dim, p.down = b.down.get(), p.out = b.y.get(), p.down_stride = s.hidden, p.out_stride = s.dim;
+  return p;
+}
+
 // Also with parts that no shape gains by.
 cuda::MlpGemmConfig mlp_config(int id, int parts) {
   cuda::MlpGemmConfig config;
@@ -113,19 +120,13 @@ class ShapeBench {
     };
     std::vector<Candidate> all;
     for (const std::string& name : names) {
-      if (name[0] == 'b') {
-        const auto graph = timer_.capture(rounds_of_sets(),
-                                          [&](int i) { return launch_whole(name, sets_[i % sets_.size()]); });
-        if (graph == nullptr) std::printf("%s cannot run\n", name.c_str());
-        if (graph != nullptr) all.push_back({name, graph, rounds_of_sets(), {}, {}});
-        continue;
-      }
       const size_t plus = name.find('+');
       const Timed gated = parsed(name.substr(0, plus)),
                   down = plus == std::string::npos ? Timed{""} : parsed(name.substr(plus + 1));
       const int launches = rounds_of_sets();
       const auto graph = timer_.capture(launches, [&](int i) {
         const BufferSet& b = sets_[i % sets_.size()];
+        if (name[0] == 'b') return launch_whole(name, b);
         const cudaError_t e = gated.name.empty() ? cudaSuccess : launch_gated(gated, b);
         return e != cudaSuccess || down.name.empty() ? e : launch_down(down, b);
       });
@@ -228,12 +229,8 @@ class ShapeBench {
   cudaError_t launch_whole(const std::string& name, const BufferSet& b) {
     int id = 0, parts = 1;
     std::sscanf(name.c_str(), "b%dx%d", &id, &parts);
-    cuda::MlpGemmProblem p;
-    p.gated = gated_problem(s_, b);
-    p.dim = s_.dim, p.down = b.down.get(), p.out = b.y.get(), p.down_stride = s_.hidden,
-    p.out_stride = s_.dim;
-    if (name.find('o') != std::string::npos) p.gated.overlap = cuda::Overlap::weights;
-    if (name.find('l') != std::string::npos) p.gated.overlap = cuda::Overlap::launch;
+    cuda::MlpGemmProblem p = mlp_problem(s_, b);
+    p.gated.overlap = parsed(name).overlap;
     const cuda::MlpGemmConfig config = mlp_config(id, parts);
     const auto room = cuda::room_of(p, config);
     if (room.counter_bytes > counter_bytes_ || room.sum_bytes > sum_bytes_) return cudaErrorMemoryAllocation;
@@ -479,11 +476,8 @@ int run_streams(int id, int parts) {
   };
   const cuda::MlpGemmConfig config = mlp_config(id, parts);
   const auto problem = [&](const BufferSet& b) {
-    cuda::MlpGemmProblem p;
-    p.gated = gated_problem(shape, b);
+    cuda::MlpGemmProblem p = mlp_problem(shape, b);
     p.gated.overlap = cuda::Overlap::weights;
-    p.dim = shape.dim, p.down = b.down.get(), p.out = b.y.get(), p.down_stride = shape.hidden,
-    p.out_stride = shape.dim;
     return p;
   };
   std::vector<Side> sides;

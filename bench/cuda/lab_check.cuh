@@ -102,85 +102,17 @@ struct CheckCase {
   bool bias, exact, padded;
 };
 
-template <class T>
-bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint64_t seed) {
-  constexpr int guard_rows = 8;
-  constexpr uint16_t poison = 0xFFF7;
-  const int64_t pad = c.padded ? 8 : 0;
-  cuda::GatedGemmProblem p;
-  p.dtype = std::is_same_v<T, __half> ? DType::f16 : DType::bf16;
-  p.act = c.act, p.exact = c.exact, p.m = c.m, p.n = c.n, p.k = c.k;
-  p.x_stride = p.gate_stride = c.k + pad, p.up_stride = c.k + 2 * pad, p.out_stride = c.n + pad;
-  const auto x = allocate(c.m * p.x_stride * 2), gate = allocate(c.n * p.gate_stride * 2),
-             up = allocate(c.n * p.up_stride * 2), biases = allocate(c.n * 4),
-             reference = allocate(c.m * c.n * 8), slack = allocate(c.m * c.n * 8),
-             report = allocate(sizeof(Report));
-  const int64_t out_rows = c.m + 2 * guard_rows, out_count = out_rows * p.out_stride;
-  const auto out = allocate(out_count * 2);
-  const float scale = 1 / std::sqrt(static_cast<float>(c.k));
-  fill_random<T>(x.get(), c.m * p.x_stride, 1.0f, seed),
-      fill_random<T>(gate.get(), c.n * p.gate_stride, 2 * scale, seed + 1);
-  fill_random<T>(up.get(), c.n * p.up_stride, scale, seed + 2),
-      fill_random<T>(biases.get(), 2 * c.n, 1.0f, seed + 3);
-  std::vector<uint16_t> poisoned(out_count, poison);
-  LAB_CHECK(cudaMemcpy(out.get(), poisoned.data(), out_count * 2, cudaMemcpyHostToDevice));
-  LAB_CHECK(cudaMemset(report.get(), 0, sizeof(Report)));
-  p.x = x.get(), p.gate = gate.get(), p.up = gated ? up.get() : nullptr;
-  if (c.bias) p.gate_bias = biases.get(), p.up_bias = static_cast<T*>(biases.get()) + c.n;
-  T* const first = static_cast<T*>(out.get()) + guard_rows * p.out_stride;
-  p.out = first;
-  if (const char* reason = cuda::refuse_gated_gemm(p)) return std::printf("refused: %s\n", reason), false;
-  const dim3 grid(static_cast<unsigned>((c.n + 127) / 128), static_cast<unsigned>(c.m));
-  const double half_unit = p.dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
-  reference_kernel<T>
-      <<<grid, 128>>>(p, half_unit, static_cast<double*>(reference.get()), static_cast<double*>(slack.get()));
-  LAB_CHECK(cudaGetLastError());
-  LAB_CHECK(cuda::launch_gated_gemm(p, config, nullptr));
-  LAB_CHECK(cudaDeviceSynchronize());
-  const dim3 all(static_cast<unsigned>((p.out_stride + 127) / 128), static_cast<unsigned>(out_rows));
-  compare_kernel<T><<<all, 128>>>(first, c.m, c.n, p.out_stride, static_cast<double*>(reference.get()),
-                                  static_cast<double*>(slack.get()), half_unit * 1.01, 1e-4, poison,
-                                  guard_rows, static_cast<Report*>(report.get()));
-  Report r;
-  LAB_CHECK(cudaMemcpy(&r, report.get(), sizeof r, cudaMemcpyDeviceToHost));
-  const auto again = allocate(out_count * 2);
-  LAB_CHECK(cudaMemcpy(again.get(), poisoned.data(), out_count * 2, cudaMemcpyHostToDevice));
-  p.out = static_cast<T*>(again.get()) + guard_rows * p.out_stride;
-  LAB_CHECK(cuda::launch_gated_gemm(p, config, nullptr));
-  LAB_CHECK(cudaMemset(report.get(), 0, sizeof(Report)));
-  differ_kernel<<<static_cast<unsigned>((out_count + 255) / 256), 256>>>(
-      static_cast<uint16_t*>(out.get()), static_cast<uint16_t*>(again.get()), out_count,
-      &static_cast<Report*>(report.get())->wrong);
-  Report twice;
-  LAB_CHECK(cudaMemcpy(&twice, report.get(), sizeof twice, cudaMemcpyDeviceToHost));
-  if (twice.wrong > 0) return std::printf("  %llu elements differ between two runs\n", twice.wrong), false;
-  if (r.wrong == 0 && r.touched == 0) return true;
-  std::printf(
-      "  WRONG %s %s m=%ld n=%ld k=%ld act=%d bias=%d exact=%d padded=%d: %llu of %ld off, %llu guards "
-      "touched\n",
-      cuda::name(config).c_str(), gated ? "gated" : "plain", c.m, c.n, c.k, static_cast<int>(c.act), c.bias,
-      c.exact, c.padded, r.wrong, c.m * c.n, r.touched);
-  for (unsigned i = 0; i < 4 && i < r.wrong; ++i)
-    std::printf("    [%ld,%ld] expected %.6g found %.6g\n", r.first[i].row, r.first[i].column,
-                r.first[i].expected, r.first[i].found);
-  return false;
-}
-
 // Guarded, poisoned memory for an output.
 struct GuardedOutput {
   static constexpr int guard_rows = 8;
   static constexpr uint16_t poison = 0xFFF7;
-  GuardedOutput(int64_t rows, int64_t columns, int64_t stride)
-      : rows(rows),
-        columns(columns),
-        stride(stride),
-        count((rows + 2 * guard_rows) * stride),
-        memory(allocate(count * 2)) {
+  GuardedOutput(int64_t rows, int64_t stride)
+      : stride(stride), count((rows + 2 * guard_rows) * stride), memory(allocate(count * 2)) {
     const std::vector<uint16_t> poisoned(count, poison);
     LAB_CHECK(cudaMemcpy(memory.get(), poisoned.data(), count * 2, cudaMemcpyHostToDevice));
   }
   void* first() const { return static_cast<uint16_t*>(memory.get()) + guard_rows * stride; }
-  int64_t rows, columns, stride, count;
+  int64_t stride, count;
   DeviceMemory memory;
 };
 
@@ -217,6 +149,49 @@ inline unsigned long long differing(const GuardedOutput& a, const GuardedOutput&
   return count;
 }
 
+inline void print_mismatches(const Report& r) {
+  for (unsigned i = 0; i < 4 && i < r.wrong; ++i)
+    std::printf("    [%ld,%ld] expected %.6g found %.6g\n", r.first[i].row, r.first[i].column,
+                r.first[i].expected, r.first[i].found);
+}
+
+template <class T>
+bool check(const cuda::GemmConfig& config, const CheckCase& c, bool gated, uint64_t seed) {
+  const int64_t pad = c.padded ? 8 : 0;
+  cuda::GatedGemmProblem p;
+  p.dtype = std::is_same_v<T, __half> ? DType::f16 : DType::bf16;
+  p.act = c.act, p.exact = c.exact, p.m = c.m, p.n = c.n, p.k = c.k;
+  p.x_stride = p.gate_stride = c.k + pad, p.up_stride = c.k + 2 * pad, p.out_stride = c.n + pad;
+  const auto x = allocate(c.m * p.x_stride * 2), gate = allocate(c.n * p.gate_stride * 2),
+             up = allocate(c.n * p.up_stride * 2), biases = allocate(c.n * 4);
+  const float scale = 1 / std::sqrt(static_cast<float>(c.k));
+  fill_random<T>(x.get(), c.m * p.x_stride, 1.0f, seed),
+      fill_random<T>(gate.get(), c.n * p.gate_stride, 2 * scale, seed + 1);
+  fill_random<T>(up.get(), c.n * p.up_stride, scale, seed + 2),
+      fill_random<T>(biases.get(), 2 * c.n, 1.0f, seed + 3);
+  p.x = x.get(), p.gate = gate.get(), p.up = gated ? up.get() : nullptr;
+  if (c.bias) p.gate_bias = biases.get(), p.up_bias = static_cast<T*>(biases.get()) + c.n;
+  const GuardedOutput out(c.m, p.out_stride), again(c.m, p.out_stride);
+  p.out = out.first();
+  if (const char* reason = cuda::refuse_gated_gemm(p)) return std::printf("refused: %s\n", reason), false;
+  for (const GuardedOutput* to : {&out, &again}) {
+    p.out = to->first();
+    LAB_CHECK(cuda::launch_gated_gemm(p, config, nullptr));
+    LAB_CHECK(cudaDeviceSynchronize());
+  }
+  const Report r = compared<T>(p, out);
+  if (const auto differ = differing(out, again); differ > 0)
+    return std::printf("  %llu elements differ between two runs\n", differ), false;
+  if (r.wrong == 0 && r.touched == 0) return true;
+  std::printf(
+      "  WRONG %s %s m=%ld n=%ld k=%ld act=%d bias=%d exact=%d padded=%d: %llu of %ld off, %llu guards "
+      "touched\n",
+      cuda::name(config).c_str(), gated ? "gated" : "plain", c.m, c.n, c.k, static_cast<int>(c.act), c.bias,
+      c.exact, c.padded, r.wrong, c.m * c.n, r.touched);
+  print_mismatches(r);
+  return false;
+}
+
 // The whole MLP in one kernel: hidden against float64, the output against float64 of that hidden, the same
 // bits three times, counters left at zero.
 template <class T>
@@ -246,18 +221,14 @@ bool check_mlp(const cuda::MlpGemmConfig& config, const CheckCase& c, int64_t di
   LAB_CHECK(cudaMemset(counters.get(), 0, room.counter_bytes));
   std::vector<GuardedOutput> hidden, out;
   for (int run = 0; run < 3; ++run) {
-    hidden.emplace_back(c.m, c.n, g.out_stride), out.emplace_back(c.m, dim, p.out_stride);
+    hidden.emplace_back(c.m, g.out_stride), out.emplace_back(c.m, p.out_stride);
     LAB_CHECK(cudaMemset(sums.get(), 0xFF, room.sum_bytes + 16));
     g.out = hidden[run].first(), p.out = out[run].first();
     LAB_CHECK(cuda::launch_mlp_gemm(p, config, {counters.get(), sums.get(), true}, nullptr));
     LAB_CHECK(cudaDeviceSynchronize());
   }
   const Report first = compared<T>(g, hidden[2]);
-  cuda::GatedGemmProblem d;
-  d.dtype = g.dtype, d.m = c.m, d.n = dim, d.k = c.n, d.x = g.out, d.x_stride = g.out_stride, d.gate = p.down,
-  d.gate_stride = p.down_stride;
-  d.gate_bias = p.down_bias;
-  const Report second = compared<T>(d, out[2]);
+  const Report second = compared<T>(cuda::down_product_of(p), out[2]);
   std::vector<int> left(room.counter_bytes / 4);
   LAB_CHECK(cudaMemcpy(left.data(), counters.get(), room.counter_bytes, cudaMemcpyDeviceToHost));
   const auto moved = std::count_if(left.begin(), left.end(), [](int v) { return v != 0; });
@@ -268,10 +239,7 @@ bool check_mlp(const cuda::MlpGemmConfig& config, const CheckCase& c, int64_t di
       "out %llu off %llu guards, %llu differ, %ld counters\n",
       cuda::name(config).c_str(), c.m, c.n, c.k, dim, static_cast<int>(c.act), c.bias, c.exact, c.padded,
       first.wrong, first.touched, second.wrong, second.touched, differ, static_cast<long>(moved));
-  for (const Report& r : {first, second})
-    for (unsigned i = 0; i < 4 && i < r.wrong; ++i)
-      std::printf("    [%ld,%ld] expected %.6g found %.6g\n", r.first[i].row, r.first[i].column,
-                  r.first[i].expected, r.first[i].found);
+  print_mismatches(first), print_mismatches(second);
   return false;
 }
 
