@@ -1,12 +1,16 @@
 #include "backend/cuda/one_kernel_mlp.h"
 
+#include <algorithm>
+
 #include "backend/cuda/own_gemm.h"
 
 namespace epilogue::cuda {
 namespace {
 
-bool fits(const MlpGemmRoom& room) {
-  return room.counter_bytes <= kCounterBytes && room.sum_bytes <= kWorkspaceBytes;
+bool fits(const MlpGemmProblem& problem, const MlpGemmConfig& config) {
+  const MlpGemmRoom room = room_of(problem, config);
+  return config.parts * 64 <= problem.gated.n && room.counter_bytes <= kCounterBytes &&
+         room.sum_bytes <= kWorkspaceBytes;
 }
 
 bool waits_freely(const CudaDevice& device) {
@@ -25,13 +29,16 @@ const char* refuse_one_kernel(const CudaDevice& device, const MlpGemmProblem& pr
     return "the hidden tensor is large";
   if (const char* reason = refuse_own(device, problem.gated)) return reason;
   if (const char* reason = refuse_mlp_gemm(problem)) return reason;
-  return one_kernel_candidates(problem).empty() ? "the workspace has too little room" : nullptr;
+  const auto all = mlp_gemm_configs();
+  return std::any_of(all.begin(), all.end(), [&](const auto& config) { return fits(problem, config); })
+             ? nullptr
+             : "the workspace has too little room";
 }
 
 std::vector<MlpGemmConfig> one_kernel_candidates(const MlpGemmProblem& problem) {
   std::vector<MlpGemmConfig> all;
   for (const MlpGemmConfig& config : mlp_gemm_configs())
-    if (config.parts * 64 <= problem.gated.n && fits(room_of(problem, config))) all.push_back(config);
+    if (fits(problem, config)) all.push_back(config);
   return all;
 }
 

@@ -140,8 +140,8 @@ cudaError_t launch_tile(const GatedGemmProblem& p, cudaStream_t stream) {
   TileArguments a;
   if (!tile_arguments<S>(p, &a)) return cudaErrorInvalidValue;
   const int blocks = persistent_blocks(int64_t{a.tile_rows} * a.tile_columns);
-  return launch_kernel(tile_gemm<S>, a, {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none},
-                       ready, stream);
+  return launch_kernel(tile_gemm<S>, a,
+                       {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
 template <class S>
@@ -204,8 +204,8 @@ cudaError_t launch_swap(const GatedGemmProblem& p, cudaStream_t stream) {
   a.pieces = static_cast<int>((p.m + S::tokens - 1) / S::tokens);
   a.weights_settled = p.overlap == Overlap::weights;
   const int blocks = persistent_blocks(int64_t{a.tiles} * a.pieces);
-  return launch_kernel(swap_gemm<S>, a, {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none},
-                       ready, stream);
+  return launch_kernel(swap_gemm<S>, a,
+                       {blocks, S::threads, S::shared_bytes, 1, p.overlap != Overlap::none}, ready, stream);
 }
 
 // row_dot and row_mma.

@@ -22,10 +22,10 @@ namespace epilogue::cuda {
 struct TileArguments {
   CUtensorMap x, gate, up, out;  // without a gate, `gate` and `up` are both the weight
   EpilogueArguments epilogue;
-  int n;        // columns of the output
-  int k_steps;  // stages per tile
+  int n;                        // columns of the output
+  int k_steps;                  // stages per tile
   int tile_rows, tile_columns;
-  bool weights_settled;  // no kernel that may still run writes the weights
+  bool weights_settled;         // no kernel that may still run writes the weights
 };
 
 // rows x width of accumulators per tile; gated, width is gate and up together.
@@ -41,7 +41,7 @@ struct TileShape {
   static constexpr int box_columns = outputs % 64 == 0 && width != 192 ? 64
                                      : outputs % 32 == 0               ? 32
                                      : outputs % 16 == 0               ? 16
-                                                         : outputs;  // 72 and 88: rows of 144 and 176 bytes
+                                                                       : outputs;  // 72 and 88: rows of 144 and 176 bytes
   static constexpr int box_bytes = 64 * box_columns * 2;
   static constexpr int buffers = box_columns >= 64 ? 2 : box_columns == 32 ? 3 : 4;
   static constexpr int out_bytes = 2 * buffers * box_bytes;
