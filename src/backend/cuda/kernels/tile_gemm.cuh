@@ -4,13 +4,14 @@
 // A block is three warpgroups. One thread of the first drives the copy engine; the other two multiply. In the
 // ping-pong schedule each multiplying warpgroup has a tile of its own, so that one's epilogue runs under the
 // other's main loop (the ring of stages is filled tile after tile, which keeps their order). In the
-// cooperative one they halve a tile's rows. The gate's and the up projection's tiles lie side by side in
-// shared memory: one wgmma multiplies both, and gate and up of an output meet in the same thread. Weights
-// therefore stay as they come. Every block loads all of its operands: what neighbours ask for at the same
-// time is merged on its way to the second-level cache, so that pairs of blocks that multicast to each other
-// save little, and their barriers cost 1 to 2% at short K (bench/cuda/NOTES.md, version 13).
-// Outputs, half as wide as the accumulators, leave through stmatrix and the copy engine, which also cuts the
-// tails of all three sizes (it fills with zeros outside a matrix, and does not write there).
+// cooperative one they halve a tile's rows, and the second leaves its last stages until the first has issued
+// its own: the first's epilogue then runs under the second's products. The gate's and the up projection's
+// tiles lie side by side in shared memory: one wgmma multiplies both, and gate and up of an output meet in
+// the same thread. Weights therefore stay as they come. Every block loads all of its operands: what
+// neighbours ask for at the same time is merged on its way to the second-level cache, so that pairs of blocks
+// that multicast to each other save little, and their barriers cost 1 to 2% at short K (bench/cuda/NOTES.md,
+// version 13). Outputs, half as wide as the accumulators, leave through stmatrix and the copy engine, which
+// also cuts the tails of all three sizes (it fills with zeros outside a matrix, and does not write there).
 #pragma once
 
 #include "backend/cuda/kernels/gemm_epilogue.cuh"
@@ -164,20 +165,21 @@ __device__ __forceinline__ void release(uint32_t barrier) {
 
 // In the ping-pong schedule a warpgroup starts its tile when the other has taken all stages of the tile
 // before: a stage's barrier tells only the parity of its turn, so nobody may wait for a turn that is more
-// than one away.
+// than one away. In the cooperative one the second starts the last stages of a tile when the first has them
+// behind it.
 __device__ __forceinline__ void wait_for_turn(int group) { sm90::named_barrier(3 + group, 256); }
 __device__ __forceinline__ void pass_turn(int group) {
   asm volatile("bar.arrive %0, %1;" ::"r"(3 + (group ^ 1)), "r"(256) : "memory");
 }
 
-// A stage is released one step late: its wgmmas run while the next stage's are issued. `next` is called when
-// the last ones have been issued.
-template <class S, int registers, class Next>
-__device__ __forceinline__ void multiply(int steps, const Block<S>& b, int first_row, Ring<S::stages>& ring,
-                                         float (&d)[S::row_blocks][registers], Next&& next) {
+// A stage is released one step late: its wgmmas run while the next stage's are issued. `unreleased` is the
+// barrier of the last one.
+template <class S, int registers>
+__device__ __forceinline__ void issue_steps(int first, int end, const Block<S>& b, int first_row,
+                                            Ring<S::stages>& ring, float (&d)[S::row_blocks][registers],
+                                            uint32_t& unreleased) {
   using Mma = sm90::Wgmma<typename S::T, S::width>;
-  uint32_t previous = 0;
-  for (int step = 0; step < steps; ++step, ring.advance()) {
+  for (int step = first; step < end; ++step, ring.advance()) {
     const uint32_t stage = b.stage(ring.stage);
     const uint64_t x = sm90::tile_descriptor(stage + first_row * 128),
                    w = sm90::tile_descriptor(stage + S::x_bytes);
@@ -190,17 +192,33 @@ __device__ __forceinline__ void multiply(int steps, const Block<S>& b, int first
         Mma::run(d[block], x + block * 512 + k * 2, w + k * 2, step | k);
     }
     sm90::wgmma_commit();
-    if (step > 0) {
+    if (step > first) {
       sm90::wgmma_wait<1>();
-      release(previous);
+      release(unreleased);
     }
-    previous = b.empty(ring.stage);
+    unreleased = b.empty(ring.stage);
   }
+}
+
+// `next` is called when the last products have been issued. The last `behind` steps wait for a turn.
+template <class S, int registers, class Next>
+__device__ __forceinline__ void multiply(int steps, const Block<S>& b, int first_row, Ring<S::stages>& ring,
+                                         float (&d)[S::row_blocks][registers], Next&& next, int behind = 0) {
+  uint32_t unreleased = 0;
+  int first = 0;
+  if (behind > 0) {
+    first = steps - behind;
+    issue_steps<S>(0, first, b, first_row, ring, d, unreleased);
+    sm90::wgmma_wait<0>();
+    release(unreleased);
+    wait_for_turn(1);
+  }
+  issue_steps<S>(first, steps, b, first_row, ring, d, unreleased);
   next();
   sm90::wgmma_wait<0>();
 #pragma unroll
   for (int block = 0; block < S::row_blocks; ++block) sm90::wgmma_pin(d[block]);
-  release(previous);
+  release(unreleased);
 }
 
 // A pass of its own, so that products without a bias pay nothing for it: in the epilogue's loop, predicated,
@@ -312,6 +330,12 @@ __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& 
   Ring<S::stages> ring;
   StoredBoxes<S> boxes{a, b, group};
   int turn = 0;
+  // 2 to 4 are within 1% of each other. With fewer steps than stages the first warpgroup could pass a second
+  // turn before the second has taken one.
+  constexpr int steps_behind = 3;
+  static_assert(S::stages > steps_behind);
+  const bool in_turn = !S::ping_pong && a.k_steps >= S::stages;
+  const int behind = in_turn && group == 1 ? steps_behind : 0;
   const int tiles = a.tile_rows * a.tile_columns, stride = gridDim.x;
   for (int t = blockIdx.x; t < tiles; t += stride, turn ^= 1) {
     if (S::ping_pong && turn != group) {
@@ -321,9 +345,12 @@ __device__ __forceinline__ void consume(const TileArguments& a, const Block<S>& 
     const bool last = t + stride >= tiles;
     if (S::ping_pong && t >= stride) wait_for_turn(group);
     float d[S::row_blocks][S::width / 2];
-    multiply<S>(a.k_steps, b, first_row_of<S>(group), ring, d, [&] {
-      if (S::ping_pong && !last) pass_turn(group);
-    });
+    multiply<S>(
+        a.k_steps, b, first_row_of<S>(group), ring, d,
+        [&] {
+          if (S::ping_pong ? !last : in_turn && group == 0) pass_turn(group);
+        },
+        behind);
     boxes.at = place_of<S>(a, t);
     boxes.at.row += first_row_of<S>(group);
     finish_tile<S>(a, boxes.at.column, boxes, d);
