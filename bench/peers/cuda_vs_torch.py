@@ -214,6 +214,13 @@ def ratio_table(rows, modes, peers):
     return "\n".join(lines)
 
 
+def save(result, path):
+    """After every shape: a run that is cut short keeps what it has measured."""
+    if path:
+        with open(path, "w") as file:
+            json.dump(result, file, indent=1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="liblayer_replays.so of a build")
@@ -229,18 +236,19 @@ def main():
     OurReplays.load(options.library)
     random.seed(1)
     limits = ceilings()
-    rows = [measure_shape(*shape, modes, peers, options) for shape in read_shapes(options.shapes)]
+    command = " ".join([os.path.basename(sys.argv[0]), *(os.path.basename(word) for word in sys.argv[1:])])
+    result = dict(date=time.strftime("%Y-%m-%d"), command=command, gpu=torch.cuda.get_device_name(0),
+                  torch=torch.__version__, ceilings=limits, rounds=options.rounds, rows=[], pointwise=None)
+    rows = result["rows"]
+    for shape in read_shapes(options.shapes):
+        rows.append(measure_shape(*shape, modes, peers, options))
+        save(result, options.out)
     print(ratio_table(rows, modes, peers))
-    pointwise = measure_pointwise(8192, 3072, options) if "liger" in peers else None
-    if pointwise:
+    if "liger" in peers:
+        pointwise = result["pointwise"] = measure_pointwise(8192, 3072, options)
         print("gelu_tanh(gate) * up, 8192x3072:", ", ".join(f"{name} {us['median_us']:.2f}" for name, us in pointwise["times"].items()))
     print(f"copy {limits['copy_gbs']:.0f} GB/s, bf16 8192^3 {limits['gflops'] / 1e3:.0f} TFLOP/s (PyTorch {torch.__version__})")
-    if options.out:
-        command = " ".join([os.path.basename(sys.argv[0]), *(os.path.basename(word) for word in sys.argv[1:])])
-        result = dict(date=time.strftime("%Y-%m-%d"), command=command, gpu=torch.cuda.get_device_name(0),
-                      torch=torch.__version__, ceilings=limits, rounds=options.rounds, rows=rows, pointwise=pointwise)
-        with open(options.out, "w") as file:
-            json.dump(result, file, indent=1)
+    save(result, options.out)
 
 
 main()

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "epilogue gemm choices 10";
+constexpr const char* kFormat = "epilogue gemm choices 11";
 constexpr size_t kMostChoices = 8192;
 
 std::string path_in(const std::string& folder, const std::string& origin) {
