@@ -24,8 +24,8 @@ double weight_bytes(const GatedGemmProblem& p) {
 
 // Tiles go round by round over the multiprocessors. A cooperative tile shows its whole epilogue, a ping-pong
 // one only what the other warpgroup's main loop does not cover. (Half of a cooperative one's is hidden since
-// version 18; with that counted, 128x144 takes the place of a skinny kernel at 300 x 768 x 3072, where the pair
-// then takes 17.3 us for 14.4.)
+// version 18; with that counted, 128x144 takes the place of a skinny kernel at 300 x 768 x 3072, where the
+// pair then takes 17.3 us for 14.4.)
 double tile_microseconds(const GemmConfig& c, const GatedGemmProblem& p, int multiprocessors) {
   const int outputs = p.up != nullptr ? c.columns / 2 : c.columns;
   const double rounds =
