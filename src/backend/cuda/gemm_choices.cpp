@@ -26,7 +26,8 @@ std::string path_in(const std::string& folder, const std::string& origin) {
   return folder.empty() ? "" : fmt::format("{}/{}", folder, choices_file_name(hash_of(origin)));
 }
 
-// Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
+// Held by writers, those of this process included; a machine that crashes gives it back, and so does the
+// descriptor's end.
 FileDescriptor lock_file(const std::string& path) {
   FileDescriptor file(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
   if (file) flock(file.get(), LOCK_EX);
@@ -79,14 +80,21 @@ std::optional<GemmChoice> GemmChoices::find(const GemmKey& key) {
 }
 
 void GemmChoices::keep(const GemmKey& key, const GemmChoice& choice) {
-  const std::lock_guard lock(mutex_);
-  table_[key] = choice;
+  {
+    const std::lock_guard lock(mutex_);
+    table_[key] = choice;
+  }
   if (path_.empty()) return;
   std::error_code ignored;
   fs::create_directories(fs::path(path_).parent_path(), ignored);
   const FileDescriptor file_lock = lock_file(path_ + ".lock");
-  table_.merge(read_file());
-  write_file(table_);
+  Table table = read_file();
+  {
+    const std::lock_guard lock(mutex_);
+    table_.merge(table);
+    table = table_;
+  }
+  write_file(table);
 }
 
 GemmChoices::Table GemmChoices::read_file() const {

@@ -20,8 +20,8 @@ using GemmChoice = std::array<uint64_t, 9>;
 // A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache
 // folder, first line what they are, then a line for each problem that ends in its own checksum. Lines that
 // are damaged or of another origin are passed over, and gone when the file is next written. Writers take a
-// lock, merge what others wrote, and rename a whole file into place. A folder that cannot be written costs
-// the memory between runs, nothing else.
+// lock, merge what others wrote, and rename a whole file into place; readers do not wait for them. A folder
+// that cannot be written costs the memory between runs, nothing else.
 class GemmChoices {
  public:
   // `origin` names device, driver and library; `folder` "" keeps nothing on disk.

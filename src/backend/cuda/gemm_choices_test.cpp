@@ -5,9 +5,11 @@
 #include <fstream>
 #include <thread>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 namespace epilogue::cuda {
@@ -121,6 +123,18 @@ TEST_F(GemmChoicesFile, ProcessesWritingAtOnceLoseNothing) {
   GemmChoices choices(folder_, "card");
   for (int p = 0; p < kProcesses; ++p)
     for (int i = 0; i < kEach; ++i) EXPECT_TRUE(choices.find(key_of(100 * p + i + 1)));
+}
+
+TEST_F(GemmChoicesFile, IsFoundWhileAnotherProcessWrites) {
+  GemmChoices choices(folder_, "card");
+  choices.keep(key_of(1), algo_of(1));
+  const int lock = open((file() + ".lock").c_str(), O_RDWR);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  std::thread writer([&] { choices.keep(key_of(2), algo_of(2)); });
+  while (!choices.find(key_of(2))) std::this_thread::yield();  // a find that waited for the file never ends
+  close(lock);
+  writer.join();
+  EXPECT_TRUE(GemmChoices(folder_, "card").find(key_of(2)));
 }
 
 TEST_F(GemmChoicesFile, AFolderThatCannotBeMadeCostsNothingButTheFile) {
