@@ -64,8 +64,8 @@ class CudaBackend final : public Backend, public DeviceQueues {
     return epilogue_activation(program) != Act::none || is_program_prepared(program, device_.index());
   }
 
-  void* make_stream() override;
-  void destroy_stream(void* stream) override;
+  void* make_stream() override { return device_.take_stream(); }
+  void destroy_stream(void* stream) override { device_.give_back_stream(static_cast<cudaStream_t>(stream)); }
   void* current_stream() override { return device_.stream(); }
   void set_current_stream(void* stream) override { device_.set_stream(static_cast<cudaStream_t>(stream)); }
   void synchronize_stream(void* stream) override;
@@ -88,13 +88,11 @@ class CudaBackend final : public Backend, public DeviceQueues {
   bool replays() const;
   void note_uses(const KernelCall& call);
   CudaDevice& device_;
-  std::mutex idle_streams_mutex_;
-  std::vector<cudaStream_t> idle_streams_;
 };
 
-LaunchMemo& memo_of(const CudaDevice& device) {
+LaunchMemo& memo_of(CudaDevice& device) {
   static thread_local std::map<int, LaunchMemo> memos;
-  return memos[device.index()];
+  return memos.try_emplace(device.index(), device).first->second;
 }
 
 bool CudaBackend::replays() const {
@@ -109,7 +107,7 @@ bool CudaBackend::run_again(const KernelCall& call) {
   if (tells || !replays() || call.attrs.implementation) return false;
   device_.make_current();
   try {
-    if (!memo_of(device_).replay(device_, call)) return false;
+    if (!memo_of(device_).replay(call)) return false;
   } catch (const Error& error) {
     fail("{}: {}", op_row(call.op).name, error.what());
   }
@@ -138,7 +136,7 @@ void CudaBackend::run(const Implementation& implementation, const KernelCall& ca
     if (!replays() || (asked && !asked->replayable))
       implementation.run(call);
     else
-      memo_of(device_).run(device_, implementation, call);
+      memo_of(device_).run(implementation, call);
   } catch (const Error& error) {
     fail("{} by {}: {}", op_row(call.op).name, implementation.name, error.what());
   }
@@ -179,27 +177,6 @@ void CudaBackend::synchronize() {
 void CudaBackend::empty_cache() {
   device_.make_current();
   device_.allocator().empty_cache();
-}
-
-// Streams are kept for the next one who asks: blocks and scratch memory belong to them.
-void* CudaBackend::make_stream() {
-  device_.make_current();
-  {
-    const std::lock_guard lock(idle_streams_mutex_);
-    if (!idle_streams_.empty()) {
-      cudaStream_t stream = idle_streams_.back();
-      idle_streams_.pop_back();
-      return stream;
-    }
-  }
-  cudaStream_t stream = nullptr;
-  EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
-
-void CudaBackend::destroy_stream(void* stream) {
-  const std::lock_guard lock(idle_streams_mutex_);
-  idle_streams_.push_back(static_cast<cudaStream_t>(stream));
 }
 
 void CudaBackend::synchronize_stream(void* stream) {

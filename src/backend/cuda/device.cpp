@@ -26,6 +26,13 @@ thread_local std::array<ThreadState, kMostDevices> thread_state;
 thread_local int thread_device = -1;
 thread_local uint64_t allocations_of_thread = 0;
 
+template <class T>
+T take_last(std::vector<T>& all) {
+  const T last = all.back();
+  all.pop_back();
+  return last;
+}
+
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 }  // namespace
@@ -51,6 +58,22 @@ cudaStream_t CudaDevice::stream() const { return thread_state[static_cast<size_t
 void CudaDevice::set_stream(cudaStream_t stream) {
   thread_state[static_cast<size_t>(index_)].stream = stream;
 }
+cudaStream_t CudaDevice::take_stream() {
+  make_current();
+  {
+    const std::lock_guard lock(idle_streams_mutex_);
+    if (!idle_streams_.empty()) return take_last(idle_streams_);
+  }
+  cudaStream_t stream = nullptr;
+  EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+void CudaDevice::give_back_stream(cudaStream_t stream) {
+  const std::lock_guard lock(idle_streams_mutex_);
+  idle_streams_.push_back(stream);
+}
+
 Capture* CudaDevice::capture() const { return thread_state[static_cast<size_t>(index_)].capture; }
 void CudaDevice::set_capture(Capture* capture) {
   thread_state[static_cast<size_t>(index_)].capture = capture;
@@ -98,10 +121,7 @@ Counters CudaDevice::take_counters() {
   void* data = nullptr;
   {
     const std::lock_guard lock(workspaces_mutex_);
-    if (!idle_counters_.empty()) {
-      data = idle_counters_.back();
-      idle_counters_.pop_back();
-    }
+    if (!idle_counters_.empty()) data = take_last(idle_counters_);
   }
   if (!data) {
     const OutsideCapture outside;

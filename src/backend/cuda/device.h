@@ -92,6 +92,10 @@ class CudaDevice {
   bool previous_writes(const void* data, size_t bytes) const;  // asked when it lets the next one begin
   void let_next_begin(const void* writes, size_t bytes);
   void launch_is_over();
+  // A stream beside the default one. It is kept for the next who asks, since blocks and scratch memory belong
+  // to it.
+  cudaStream_t take_stream();
+  void give_back_stream(cudaStream_t stream);
   Capture* capture() const;
   void set_capture(Capture* capture);
 
@@ -120,6 +124,8 @@ class CudaDevice {
   bool shared_with_processes_ = true;  // by MPS
   cublasLtHandle_t cublaslt_ = nullptr;
   Allocator allocator_;
+  std::mutex idle_streams_mutex_;
+  std::vector<cudaStream_t> idle_streams_;
   std::mutex workspaces_mutex_;
   std::unordered_map<cudaStream_t, detail::StorageRef> workspaces_;
   std::unordered_map<cudaStream_t, Counters> counters_;

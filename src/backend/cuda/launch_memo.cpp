@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <map>
 #include <utility>
 
 #include "backend/cuda/check.h"
@@ -40,10 +39,7 @@ void write_tensor(CallSignature& words, const Tensor& tensor) {
 // While it lives the thread launches into a graph instead of its stream.
 class OneCallCapture {
  public:
-  explicit OneCallCapture(CudaDevice& device) : device_(device), stream_before_(device.stream()) {
-    static thread_local std::map<int, cudaStream_t> streams;
-    cudaStream_t& stream = streams[device.index()];
-    if (!stream) EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  OneCallCapture(CudaDevice& device, cudaStream_t stream) : device_(device), stream_before_(device.stream()) {
     capture_.workspace = device.workspace_storage();  // of the stream the call belongs to
     capture_.one_call = true;
     capture_.replayed_on = stream_before_;
@@ -89,7 +85,10 @@ void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t 
   for (size_t i = 1; i < call.outputs.size(); ++i) write_tensor(words, call.outputs[i]);
 }
 
-LaunchMemo::~LaunchMemo() { clear(); }
+LaunchMemo::~LaunchMemo() {
+  clear();
+  if (recording_stream_) device_.give_back_stream(recording_stream_);
+}
 
 void LaunchMemo::clear() {
   for (Entry& entry : table_)
@@ -106,9 +105,9 @@ LaunchMemo::Entry& LaunchMemo::slot_of(const CallSignature& words, uint64_t hash
   return table_[at];
 }
 
-bool LaunchMemo::replay(CudaDevice& device, const KernelCall& call) {
+bool LaunchMemo::replay(const KernelCall& call) {
   if (table_.empty()) return false;
-  const cudaStream_t stream = device.stream();
+  const cudaStream_t stream = device_.stream();
   write_signature(words_, call, stream);
   const Entry& entry = slot_of(words_, hash_of(words_));
   if (!entry.graph) return false;
@@ -116,9 +115,9 @@ bool LaunchMemo::replay(CudaDevice& device, const KernelCall& call) {
   return true;
 }
 
-void LaunchMemo::run(CudaDevice& device, const Implementation& implementation, const KernelCall& call) {
+void LaunchMemo::run(const Implementation& implementation, const KernelCall& call) {
   if (table_.empty() || used_ >= kMost) clear();
-  write_signature(words_, call, device.stream());
+  write_signature(words_, call, device_.stream());
   const uint64_t hash = hash_of(words_);
   Entry& entry = slot_of(words_, hash);
   if (entry.words.empty()) {
@@ -128,25 +127,25 @@ void LaunchMemo::run(CudaDevice& device, const Implementation& implementation, c
   }
   // While a profile is recorded kernels do not overlap, and a graph of them never would.
   if (entry.seen >= kTimesBefore && !entry.graph && profile::recording_now() == 0)
-    capture(device, implementation, call, entry);
+    capture(implementation, call, entry);
   if (entry.graph) {
-    EP_CUDA(cudaGraphLaunch(entry.graph, device.stream()));
+    EP_CUDA(cudaGraphLaunch(entry.graph, device_.stream()));
     return;
   }
   const KernelRan ran = implementation.run(call);
   if (entry.seen != kNever && ran.repeatable) ++entry.seen;
 }
 
-void LaunchMemo::capture(CudaDevice& device, const Implementation& implementation, const KernelCall& call,
-                         Entry& entry) {
+void LaunchMemo::capture(const Implementation& implementation, const KernelCall& call, Entry& entry) {
   entry.seen = kNever;
+  if (!recording_stream_) recording_stream_ = device_.take_stream();
   cudaGraph_t recorded = nullptr;
   bool took_memory = false;  // which would be another's at the replay
   {
-    OneCallCapture recording(device);  // may take the stream's workspace, which stays
-    const uint64_t allocations = device.thread_allocations();
+    OneCallCapture recording(device_, recording_stream_);  // may take the stream's workspace, which stays
+    const uint64_t allocations = device_.thread_allocations();
     implementation.run(call);
-    took_memory = device.thread_allocations() != allocations;
+    took_memory = device_.thread_allocations() != allocations;
     recorded = recording.end();
   }
   if (recorded && !took_memory && cudaGraphInstantiate(&entry.graph, recorded, 0) != cudaSuccess) {

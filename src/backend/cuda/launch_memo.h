@@ -23,15 +23,15 @@ void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t 
 // One thread's, of one device.
 class LaunchMemo {
  public:
-  LaunchMemo() = default;
+  explicit LaunchMemo(CudaDevice& device) : device_(device) {}
   ~LaunchMemo();
   LaunchMemo(const LaunchMemo&) = delete;
   LaunchMemo& operator=(const LaunchMemo&) = delete;
 
   // Runs the call by its graph; false: there is none.
-  bool replay(CudaDevice& device, const KernelCall& call);
+  bool replay(const KernelCall& call);
   // Runs it in any case, and makes the graph when it has come often enough.
-  void run(CudaDevice& device, const Implementation& implementation, const KernelCall& call);
+  void run(const Implementation& implementation, const KernelCall& call);
 
  private:
   struct Entry {
@@ -41,11 +41,12 @@ class LaunchMemo {
     cudaGraphExec_t graph = nullptr;
   };
   Entry& slot_of(const CallSignature& words, uint64_t hash);  // theirs, or the empty one to be
-  void capture(CudaDevice& device, const Implementation& implementation, const KernelCall& call,
-               Entry& entry);
+  void capture(const Implementation& implementation, const KernelCall& call, Entry& entry);
   void clear();
 
   static constexpr size_t kSlots = 1024, kMost = 512;  // slots of the table, entries before it is emptied
+  CudaDevice& device_;
+  cudaStream_t recording_stream_ = nullptr;  // taken for the first call that is recorded
   std::vector<Entry> table_;
   size_t used_ = 0;
   CallSignature words_;
