@@ -99,6 +99,16 @@ const char* refuse_gated_linear(const KernelCall& call) {
 
 KernelRan run_gated_linear(const KernelCall& call) { return run_gated_linear_before(call, Tensor()); }
 
+namespace {
+
+void set_next(GatedGemmProblem& problem, const Tensor& next) {
+  if (!next.defined()) return;
+  problem.next = next.data();
+  problem.next_bytes = next.numel() * static_cast<int64_t>(dtype_size(next.dtype()));
+}
+
+}  // namespace
+
 KernelRan run_gated_linear_before(const KernelCall& call, const Tensor& next) {
   CudaDevice& device = device_of(call.output);
   GatedGemmProblem problem = gated_problem_of(call);
@@ -108,12 +118,21 @@ KernelRan run_gated_linear_before(const KernelCall& call, const Tensor& next) {
   KnownGated& known = known_problems[{device.index(), key}];
   if (!known.settled) [[unlikely]]
     choose(device, known, problem, key);
-  if (next.defined()) {
-    problem.next = next.data();
-    problem.next_bytes = next.numel() * static_cast<int64_t>(dtype_size(next.dtype()));
-  }
+  set_next(problem, next);
   EP_CUDA(launch_own(device, problem, known.config));
   return {.name = "gated_gemm", .repeatable = known.settled};
+}
+
+bool run_gated_linear_by(const GemmChoice& choice, const KernelCall& call, const Tensor& next) {
+  GatedGemmProblem problem = gated_problem_of(call);
+  const auto config = config_of(choice);
+  if (!config || !takes(*config, problem)) return false;
+  set_next(problem, next);
+  return launch_own(device_of(call.output), problem, *config) == cudaSuccess;
+}
+
+GemmFinalists finalists_gated(const KernelCall& call) {
+  return choices_of(device_of(call.output)).finalists(gated_key_of(gated_problem_of(call)));
 }
 
 }  // namespace epilogue::cuda

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/cuda/gemm_problem.h"
+#include "backend/cuda/gemm_choices.h"
 #include "backend/cuda/kernels/gated_gemm.h"
 
 namespace epilogue::cuda {
@@ -16,9 +16,12 @@ const char* refuse_gated_linear(const KernelCall& call);
 KernelRan run_gated_linear(const KernelCall& call);
 // `next`, contiguous or undefined, is read by the kernel that follows.
 KernelRan run_gated_linear_before(const KernelCall& call, const Tensor& next);
+// By a choice for a problem of the same key: false where it cannot run.
+bool run_gated_linear_by(const GemmChoice& choice, const KernelCall& call, const Tensor& next);
+GemmFinalists finalists_gated(const KernelCall& call);  // as they are kept
 
 // Serves gated_mlp where the hidden tensor is small: as one call its two kernels are replayed by one launch,
-// or where one kernel is quicker it runs that.
+// another pair of kernels runs where the two are quicker one after the other, and one kernel where that is.
 const char* refuse_gated_mlp(const KernelCall& call);
 KernelRan run_gated_mlp(const KernelCall& call);
 

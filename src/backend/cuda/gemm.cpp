@@ -68,7 +68,8 @@ bool run_way(CudaDevice& device, const GemmPlan& plan, const GemmProblem& proble
 GemmChoice choice_of_way(const GemmWay& way) {
   if (way.own) return choice_of(*way.own);
   GemmChoice choice{GemmWays::cublaslt};
-  std::copy(std::begin(way.algo.data), std::end(way.algo.data), choice.begin() + 1);
+  static_assert(std::size(decltype(way.algo.data){}) == kAlgorithmWords);
+  std::copy_n(std::begin(way.algo.data), kAlgorithmWords, choice.begin() + 1);
   return choice;
 }
 
@@ -79,7 +80,7 @@ std::optional<GemmWay> way_of(const GemmChoice& choice) {
     way.own = config_of(choice);
     return way.own ? std::optional(way) : std::nullopt;
   }
-  std::copy(choice.begin() + 1, choice.end(), std::begin(way.algo.data));
+  std::copy_n(choice.begin() + 1, kAlgorithmWords, std::begin(way.algo.data));
   return way;
 }
 
@@ -112,10 +113,20 @@ void choose(CudaDevice& device, KnownGemm& known, const GemmProblem& problem) {
   known.settled = state.over;
 }
 
-KernelRan run_product(CudaDevice& device, const GemmProblem& problem) {
+KnownGemm& known_gemm(const CudaDevice& device, const GemmKey& key) {
   static thread_local std::map<std::pair<int, GemmKey>, KnownGemm> known_gemms;
   if (known_gemms.size() > 4096) known_gemms.clear();
-  KnownGemm& known = known_gemms.try_emplace({device.index(), problem.key}, problem.key).first->second;
+  return known_gemms.try_emplace({device.index(), key}, key).first->second;
+}
+
+GemmProblem problem_after_gated(const KernelCall& call) {
+  GemmProblem problem = gemm_problem(call);
+  problem.key.place = GemmPlace::after_gated;
+  return problem;
+}
+
+KernelRan run_product(CudaDevice& device, const GemmProblem& problem) {
+  KnownGemm& known = known_gemm(device, problem.key);
   if (!known.settled) [[unlikely]]
     choose(device, known, problem);
   if (run_way(device, known.plan, problem, known.way))
@@ -140,9 +151,18 @@ KernelRan run_gemm_cublaslt(const KernelCall& call) {
 }
 
 KernelRan run_gemm_after_gated(const KernelCall& call) {
-  GemmProblem problem = gemm_problem(call);
-  problem.key.place = GemmPlace::after_gated;
-  return run_product(device_of(call.output), problem);
+  return run_product(device_of(call.output), problem_after_gated(call));
+}
+
+bool run_gemm_after_gated_by(const GemmChoice& choice, const KernelCall& call) {
+  CudaDevice& device = device_of(call.output);
+  const GemmProblem problem = problem_after_gated(call);
+  const auto way = way_of(choice);
+  return way && run_way(device, known_gemm(device, problem.key).plan, problem, *way);
+}
+
+GemmFinalists finalists_after_gated(const KernelCall& call) {
+  return choices_of(device_of(call.output)).finalists(problem_after_gated(call).key);
 }
 
 KernelRan run_gemm_reference(const KernelCall& call) {

@@ -19,15 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "epilogue gemm choices 11";
+constexpr const char* kFormat = "epilogue gemm choices 12";
 constexpr size_t kMostChoices = 8192;
 
 std::string path_in(const std::string& folder, const std::string& origin) {
   return folder.empty() ? "" : fmt::format("{}/{}", folder, choices_file_name(hash_of(origin)));
 }
 
-// Held by writers, those of this process included; a machine that crashes gives it back, and so does the
-// descriptor's end.
+// Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
 FileDescriptor lock_file(const std::string& path) {
   FileDescriptor file(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
   if (file) flock(file.get(), LOCK_EX);
@@ -36,28 +35,32 @@ FileDescriptor lock_file(const std::string& path) {
 
 }  // namespace
 
-std::string choice_line(const GemmKey& key, const GemmChoice& choice) {
+std::string choice_line(const GemmKey& key, const GemmFinalists& finalists) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", key.m, key.n, key.k,
                                  key.batch, key.last_n, key.a_ld, key.b_ld, key.bias_ld, key.a_stride,
                                  key.b_stride, static_cast<int>(key.dtype), int{key.a_columns},
                                  int{key.b_columns}, int{key.tf32}, static_cast<int>(key.place),
                                  static_cast<int>(key.bias), static_cast<int>(key.act), key.alignment);
-  for (const uint64_t word : choice) line += fmt::format(" {:x}", word);
+  for (const GemmChoice& choice : finalists)
+    for (const uint64_t word : choice) line += fmt::format(" {:x}", word);
   return line + fmt::format(" {:x}", hash_of(line));
 }
 
-std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::string& line) {
+std::optional<std::pair<GemmKey, GemmFinalists>> parse_choice_line(const std::string& line) {
   const size_t end = line.find_last_of(' ');
   if (end == std::string::npos || fmt::format("{:x}", hash_of(line.substr(0, end))) != line.substr(end + 1))
     return {};
-  std::istringstream words(line);
+  std::istringstream words(line.substr(0, end));
   GemmKey key;
-  GemmChoice choice{};
   int dtype = 0, a_columns = 0, b_columns = 0, tf32 = 0, place = 0, bias = 0, act = 0, alignment = 0;
   words >> key.m >> key.n >> key.k >> key.batch >> key.last_n >> key.a_ld >> key.b_ld >> key.bias_ld >>
       key.a_stride >> key.b_stride >> dtype >> a_columns >> b_columns >> tf32 >> place >> bias >> act >>
       alignment;
-  for (uint64_t& word : choice) words >> std::hex >> word;
+  GemmFinalists finalists;
+  words >> std::hex;
+  do
+    for (uint64_t& word : finalists.emplace_back()) words >> word;
+  while (words && !words.eof());
   if (!words) return {};
   key.dtype = static_cast<DType>(dtype);
   key.a_columns = a_columns != 0;
@@ -67,7 +70,7 @@ std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::strin
   key.bias = static_cast<GemmBias>(bias);
   key.act = static_cast<Act>(act);
   key.alignment = static_cast<uint8_t>(alignment);
-  return {{key, choice}};
+  return {{key, finalists}};
 }
 
 GemmChoices::GemmChoices(std::string folder, std::string origin)
@@ -76,21 +79,28 @@ GemmChoices::GemmChoices(std::string folder, std::string origin)
 std::optional<GemmChoice> GemmChoices::find(const GemmKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = table_.find(key);
-  return found == table_.end() ? std::nullopt : std::optional(found->second);
+  return found == table_.end() ? std::nullopt : std::optional(found->second.front());
 }
 
-void GemmChoices::keep(const GemmKey& key, const GemmChoice& choice) {
+GemmFinalists GemmChoices::finalists(const GemmKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = table_.find(key);
+  return found == table_.end() ? GemmFinalists() : found->second;
+}
+
+void GemmChoices::keep(const GemmKey& key, GemmFinalists finalists) {
   {
     const std::lock_guard lock(mutex_);
-    table_[key] = choice;
+    table_[key] = std::move(finalists);
   }
   if (path_.empty()) return;
+  const std::lock_guard lock(file_mutex_);
   std::error_code ignored;
   fs::create_directories(fs::path(path_).parent_path(), ignored);
   const FileDescriptor file_lock = lock_file(path_ + ".lock");
   Table table = read_file();
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard table_lock(mutex_);
     table_.merge(table);
     table = table_;
   }
@@ -114,7 +124,7 @@ void GemmChoices::write_file(const Table& table) const {
   {
     std::ofstream file(temporary);
     file << kFormat << '\n' << origin_ << '\n';
-    for (const auto& [key, choice] : table) file << choice_line(key, choice) << '\n';
+    for (const auto& [key, finalists] : table) file << choice_line(key, finalists) << '\n';
     if (!file.flush()) {
       file.close();
       unlink(temporary.c_str());

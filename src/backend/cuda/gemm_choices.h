@@ -1,4 +1,4 @@
-// Which way was the quickest for a problem, remembered in the process and on disk.
+// Which way was the quickest for a problem, and which nearly so, remembered in the process and on disk.
 #pragma once
 
 #include <array>
@@ -6,16 +6,20 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/cuda/gemm_problem.h"
 
 namespace epilogue::cuda {
 
 // A way to run a product: whose it is, then the words that tell it from others. cuBLASLt's are its
-// algorithm's, which it allows to be kept for the same version of the library; of a whole MLP one_kernel has
-// a configuration and two_kernels nothing, as both are kept by themselves.
-enum GemmWays : uint64_t { cublaslt, own, two_kernels, one_kernel };
-using GemmChoice = std::array<uint64_t, 9>;
+// algorithm's, which it allows to be kept for the same version of the library. Of a whole MLP two_kernels has
+// nothing, as both are kept by themselves, one_kernel has a configuration, and a pair that was quicker than
+// those two has the gated kernel of ours, then what tells down's.
+enum GemmWays : uint64_t { cublaslt, own, two_kernels, one_kernel, pair_with_cublaslt, pair_with_own };
+inline constexpr size_t kAlgorithmWords = 8;
+using GemmChoice = std::array<uint64_t, 2 + kAlgorithmWords>;
+using GemmFinalists = std::vector<GemmChoice>;  // the choice first
 
 // A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache
 // folder, first line what they are, then a line for each problem that ends in its own checksum. Lines that
@@ -28,20 +32,23 @@ class GemmChoices {
   GemmChoices(std::string folder, std::string origin);
 
   std::optional<GemmChoice> find(const GemmKey& key);
-  void keep(const GemmKey& key, const GemmChoice& choice);
+  // The choice, then others nearly as quick, which may be the quicker ones beside another kernel. Empty where
+  // nothing is kept: a problem that can be run in one way alone is not.
+  GemmFinalists finalists(const GemmKey& key);
+  void keep(const GemmKey& key, GemmFinalists finalists);
 
  private:
-  using Table = std::map<GemmKey, GemmChoice>;
+  using Table = std::map<GemmKey, GemmFinalists>;
   Table read_file() const;
   void write_file(const Table& table) const;
 
   const std::string path_, origin_;
-  std::mutex mutex_;
+  std::mutex mutex_, file_mutex_;  // of the table; of the file, among the threads of this process
   Table table_;
 };
 
 // A line of the file without its end, and back; nothing for a damaged one.
-std::string choice_line(const GemmKey& key, const GemmChoice& choice);
-std::optional<std::pair<GemmKey, GemmChoice>> parse_choice_line(const std::string& line);
+std::string choice_line(const GemmKey& key, const GemmFinalists& finalists);
+std::optional<std::pair<GemmKey, GemmFinalists>> parse_choice_line(const std::string& line);
 
 }  // namespace epilogue::cuda

@@ -1,8 +1,10 @@
 #include "backend/cuda/gemm_choices.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include <fcntl.h>
@@ -43,7 +45,7 @@ GemmChoice algo_of(uint64_t number) {
 
 TEST_F(GemmChoicesFile, IsReadByTheNextProcess) {
   GemmChoices first(folder_, "card; driver 1");
-  for (int64_t m = 1; m <= 20; ++m) first.keep(key_of(m), algo_of(static_cast<uint64_t>(m)));
+  for (int64_t m = 1; m <= 20; ++m) first.keep(key_of(m), {algo_of(static_cast<uint64_t>(m))});
   GemmChoices second(folder_, "card; driver 1");
   for (int64_t m = 1; m <= 20; ++m) {
     const auto found = second.find(key_of(m));
@@ -61,8 +63,8 @@ TEST_F(GemmChoicesFile, TellsAWholeMlpFromItsProductsAndFromAnotherOutput) {
   wider.last_n = 128;
   {
     GemmChoices choices(folder_, "card");
-    choices.keep(gated, algo_of(1));
-    choices.keep(whole, {GemmWays::one_kernel, 1, 2});
+    choices.keep(gated, {algo_of(1)});
+    choices.keep(whole, {GemmChoice{GemmWays::one_kernel, 1, 2}});
   }
   GemmChoices again(folder_, "card");
   EXPECT_EQ(again.find(gated), algo_of(1));
@@ -71,7 +73,7 @@ TEST_F(GemmChoicesFile, TellsAWholeMlpFromItsProductsAndFromAnotherOutput) {
 }
 
 TEST_F(GemmChoicesFile, OfAnotherDriverIsNotUsed) {
-  GemmChoices(folder_, "card; driver 1").keep(key_of(1), algo_of(1));
+  GemmChoices(folder_, "card; driver 1").keep(key_of(1), {algo_of(1)});
   EXPECT_FALSE(GemmChoices(folder_, "card; driver 2").find(key_of(1)));
   // Even under the name the other one's file has.
   const std::string path = file();
@@ -84,7 +86,7 @@ TEST_F(GemmChoicesFile, OfAnotherDriverIsNotUsed) {
 
 TEST_F(GemmChoicesFile, CutOrFlippedAnywhereGivesOnlyWholeLinesAndIsRewritten) {
   GemmChoices whole(folder_, "card");
-  for (int64_t m = 1; m <= 5; ++m) whole.keep(key_of(m), algo_of(static_cast<uint64_t>(m)));
+  for (int64_t m = 1; m <= 5; ++m) whole.keep(key_of(m), {algo_of(static_cast<uint64_t>(m))});
   const std::string path = file();
   std::ifstream in(path);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
@@ -103,7 +105,7 @@ TEST_F(GemmChoicesFile, CutOrFlippedAnywhereGivesOnlyWholeLinesAndIsRewritten) {
     check(flipped);
   }
   GemmChoices again(folder_, "card");
-  again.keep(key_of(9), algo_of(9));
+  again.keep(key_of(9), {algo_of(9)});
   EXPECT_TRUE(GemmChoices(folder_, "card").find(key_of(9)));
 }
 
@@ -112,7 +114,7 @@ TEST_F(GemmChoicesFile, ProcessesWritingAtOnceLoseNothing) {
   for (int p = 0; p < kProcesses; ++p)
     if (fork() == 0) {
       GemmChoices choices(folder_, "card");
-      for (int i = 0; i < kEach; ++i) choices.keep(key_of(100 * p + i + 1), algo_of(1));
+      for (int i = 0; i < kEach; ++i) choices.keep(key_of(100 * p + i + 1), {algo_of(1)});
       _exit(0);
     }
   for (int p = 0; p < kProcesses; ++p) {
@@ -127,20 +129,32 @@ TEST_F(GemmChoicesFile, ProcessesWritingAtOnceLoseNothing) {
 
 TEST_F(GemmChoicesFile, IsFoundWhileAnotherProcessWrites) {
   GemmChoices choices(folder_, "card");
-  choices.keep(key_of(1), algo_of(1));
+  choices.keep(key_of(1), {algo_of(1)});
   const int lock = open((file() + ".lock").c_str(), O_RDWR);
   ASSERT_EQ(flock(lock, LOCK_EX), 0);
-  std::thread writer([&] { choices.keep(key_of(2), algo_of(2)); });
-  while (!choices.find(key_of(2))) std::this_thread::yield();  // a find that waited for the file never ends
+  std::thread writer([&] { choices.keep(key_of(2), {algo_of(2)}); });
+  const auto found = std::async(std::launch::async, [&] {
+    while (!choices.find(key_of(2))) std::this_thread::yield();
+  });
+  EXPECT_EQ(found.wait_for(std::chrono::minutes(1)), std::future_status::ready);
   close(lock);
   writer.join();
   EXPECT_TRUE(GemmChoices(folder_, "card").find(key_of(2)));
 }
 
+TEST_F(GemmChoicesFile, KeepsWhatWasNearlyAsQuick) {
+  const GemmFinalists three{algo_of(1), algo_of(2), algo_of(3)};
+  GemmChoices(folder_, "card").keep(key_of(1), three);
+  GemmChoices again(folder_, "card");
+  EXPECT_EQ(again.find(key_of(1)), three[0]);
+  EXPECT_EQ(again.finalists(key_of(1)), three);
+  EXPECT_TRUE(again.finalists(key_of(2)).empty());
+}
+
 TEST_F(GemmChoicesFile, AFolderThatCannotBeMadeCostsNothingButTheFile) {
   std::ofstream(folder_ + "/file") << "x";
   GemmChoices choices(folder_ + "/file/below", "card");
-  choices.keep(key_of(1), algo_of(1));
+  choices.keep(key_of(1), {algo_of(1)});
   EXPECT_TRUE(choices.find(key_of(1)));
 }
 

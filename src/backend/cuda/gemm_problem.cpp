@@ -27,12 +27,6 @@ Matrix layout_of(const Tensor& t) {
 const Tensor& left(const KernelCall& call) { return call.inputs[call.op == Op::addmm ? 1 : 0]; }
 const Tensor& right(const KernelCall& call) { return call.inputs[call.op == Op::addmm ? 2 : 1]; }
 
-// 16, or the largest power of two that divides the address and the row's bytes.
-uint8_t alignment_of(const void* data, int64_t ld, DType dtype) {
-  const auto bits = reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(ld) * dtype_size(dtype) | 16;
-  return static_cast<uint8_t>(bits & (~bits + 1));
-}
-
 void add_bias(GemmProblem& problem, const Tensor& bias, const Dims& sizes) {
   const bool one_row = bias.dim() < 2 || bias.size(0) == 1;
   const int64_t width = bias.dim() > 0 ? bias.size(-1) : 1;
@@ -50,6 +44,11 @@ void add_bias(GemmProblem& problem, const Tensor& bias, const Dims& sizes) {
 }
 
 }  // namespace
+
+uint8_t alignment_of(const void* data, int64_t ld, DType dtype) {
+  const auto bits = reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(ld) * dtype_size(dtype) | 16;
+  return static_cast<uint8_t>(bits & (~bits + 1));
+}
 
 std::string GemmKey::to_string() const {
   return fmt::format("{} {}x{}x{}{} ld {},{} {}{} bias {} act {} align {}{}", dtype_name(dtype), m, n, k,

@@ -40,6 +40,9 @@ struct GemmProblem {
   Tensor bias_copy;  // holds the memory of `bias` where it had to be laid out
 };
 
+// 16, or the largest power of two that divides the address and a row's bytes.
+uint8_t alignment_of(const void* data, int64_t ld, DType dtype);
+
 // Null, or why these operands fit no BLAS layout.
 const char* refuse_layout(const KernelCall& call);
 GemmProblem gemm_problem(const KernelCall& call);

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,12 +33,14 @@ SharedTuning& tuning_of(const GemmKey& key, int device) {
 // See Tuning, and versions 11, 14 and 15 of bench/cuda/NOTES.md. With more rows it takes ways that are slower
 // in a model: at 512 x 1024 x 2816 a down that makes the MLP 1.13 of G and not 1.07, at 1024 x 1024 x 4096 6%
 // of `eager`.
-OverlapCredit credit_of(const GemmKey& key) {
+TuningRules rules_of(const GemmKey& key) {
   // In a loop, where the next call begins under it and the card is at its power limit, one kernel gains 2 to
-  // 5% more on two than a call timed alone shows.
-  if (key.place == GemmPlace::whole_mlp) return {.share = 0.03, .most_us = 10};
+  // 5% more on two than a call timed alone shows. Pairs overlap while they are timed, so that a small gain
+  // counts, and they differ by little.
+  if (key.place == GemmPlace::whole_mlp)
+    return {.credit = {.share = 0.03, .most_us = 10}, .clearly = 0.98, .rounds = 10};
   if (key.m > 384) return {};
-  return {.share = 0.1, .most_us = key.place == GemmPlace::after_gated ? 4 : 1.5};
+  return {.credit = {.share = 0.1, .most_us = key.place == GemmPlace::after_gated ? 4 : 1.5}};
 }
 
 // Some of cuBLASLt's kernels take longer to load than a call's share of time. The next two products then
@@ -54,6 +57,8 @@ int64_t bytes_of(const GemmKey& key) {
 std::string name_of(const GemmChoice& choice) {
   if (choice[0] == GemmWays::two_kernels) return "two kernels";
   if (choice[0] == GemmWays::one_kernel) return "one kernel";
+  if (choice[0] == GemmWays::pair_with_cublaslt || choice[0] == GemmWays::pair_with_own)
+    return "another pair";
   const auto own = choice[0] == GemmWays::own ? config_of(choice) : std::nullopt;
   return own ? name(*own) : "cuBLASLt's";
 }
@@ -73,7 +78,9 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   static thread_local int left_alone = 0;  // products still to come that are
   SharedTuning& shared = tuning_of(key, device.index());
   const std::lock_guard lock(shared.mutex);
-  if (!shared.tuning) shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, credit_of(key));
+  // What is known of the products of an MLP may have come from another process meanwhile.
+  if (!shared.tuning || shared.tuning->ways() != ways.count)
+    shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, rules_of(key));
   Tuning& tuning = *shared.tuning;
   const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;
   const bool times = may_time && left_alone == 0;
@@ -82,9 +89,11 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
     tuning.try_some(device, {bytes_of(key), ways.x, ways.x_bytes, ways.run});
     if (tuning.loaded_slowly()) left_alone = kLeftAlone;
     if (tuning.over()) {
-      const GemmChoice choice = ways.choice(tuning.best());
-      choices_of(device).keep(key, choice);
-      verbose_line("tuning", fmt::format("{}: {}, {}", key.to_string(), name_of(choice), tuning.report()));
+      GemmFinalists kept{ways.choice(tuning.best())};
+      verbose_line("tuning", fmt::format("{}: {}, {}", key.to_string(), name_of(kept[0]), tuning.report()));
+      if (key.place == GemmPlace::gated || key.place == GemmPlace::after_gated)  // for pairs of the two
+        for (const size_t way : tuning.runners_up()) kept.push_back(ways.choice(way));
+      choices_of(device).keep(key, std::move(kept));
     }
   }
   return {tuning.best(), tuning.over(), times};

@@ -15,11 +15,8 @@ namespace {
 
 // Long runs differ little from each other, and their tuning should end within a few dozen calls.
 constexpr double kLongUs = 300;
-constexpr size_t kRounds = 6, kLongRounds = 4;
+constexpr size_t kLongRounds = 4;
 constexpr double kBudgetMs = 3;  // a call's share, the loading of kernels included
-// Of the first way's time. Timed alone, ways compare otherwise by some percent than one after the other all
-// day: the card is then at its power limit, and kernels begin under those before them.
-constexpr double kClearly = 0.96;
 // Our kernels of many rows lose more than the library's when one follows the other at once: shorter than
 // this they have to be clearly quicker (1024 x 1024 x 4096: as quick alone, the MLP 47 us beside 44.6).
 constexpr double kShortUs = 40;
@@ -99,8 +96,8 @@ std::optional<Sample> time_once(CudaDevice& device, const detail::StorageRef& fl
 
 }  // namespace
 
-Tuning::Tuning(size_t ways, size_t own_from, OverlapCredit credit)
-    : ways_(ways), own_from_(own_from), credit_(credit), over_(ways == 1) {}
+Tuning::Tuning(size_t ways, size_t own_from, const TuningRules& rules)
+    : ways_(ways), own_from_(own_from), rules_(rules), over_(ways == 1) {}
 
 double Tuning::Way::median_us() const {
   if (fails || us.empty()) return std::numeric_limits<double>::infinity();
@@ -138,7 +135,7 @@ void Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
     }
     if (++next_ == ways_.size()) {
       next_ = 0;
-      over_ = ++round_ >= (is_long ? kLongRounds : kRounds);
+      over_ = ++round_ >= (is_long ? kLongRounds : rules_.rounds);
       choose();
     }
   }
@@ -152,20 +149,43 @@ double Tuning::scale(double first_us) {
   return first_us_ / first_us;
 }
 
-size_t Tuning::best_of(size_t from, size_t to) const {
+size_t Tuning::best_of(size_t from, size_t to, double clearly) const {
   size_t best = from;
   for (size_t i = from + 1; i < to; ++i)
-    if (ways_[i].median_us() < (best == from ? kClearly : 1.0) * ways_[best].median_us()) best = i;
+    if (ways_[i].median_us() < (best == from ? clearly : 1.0) * ways_[best].median_us()) best = i;
   return best;
 }
 
 void Tuning::choose() {
-  best_ = best_of(0, own_from_ == 0 ? ways_.size() : own_from_);
-  if (own_from_ == 0 || own_from_ == ways_.size()) return;
-  const size_t own = best_of(own_from_, ways_.size());
-  const double own_us = ways_[own].median_us(), saved = std::min(credit_.most_us, credit_.share * own_us);
-  const double wanted = credit_.share == 0 && own_us < kShortUs ? kClearly : 1;
+  best_ = best_of(0, own_from(), rules_.clearly);
+  if (own_from() == ways_.size()) return;
+  const size_t own = best_of(own_from(), ways_.size(), kClearly);
+  const OverlapCredit& credit = rules_.credit;
+  const double own_us = ways_[own].median_us(), saved = std::min(credit.most_us, credit.share * own_us);
+  const double wanted = credit.share == 0 && own_us < kShortUs ? kClearly : 1;
   if (own_us - saved < wanted * ways_[best_].median_us()) best_ = own;
+}
+
+std::vector<size_t> Tuning::runners_up() const {
+  constexpr size_t most_of_kind = 2;
+  constexpr double nearly = 1.1, other_kind = 1.3;
+  std::vector<size_t> all;
+  const auto add = [&](size_t from, size_t to) {
+    std::vector<std::pair<double, size_t>> kind;
+    for (size_t i = from; i < to; ++i) kind.emplace_back(ways_[i].median_us(), i);
+    std::sort(kind.begin(), kind.end());
+    size_t taken = 0;
+    for (const auto& [us, way] : kind) {
+      const double most = std::min(nearly * kind[0].first, other_kind * ways_[best_].median_us());
+      if (way == best_) continue;
+      if (taken == most_of_kind || !(us <= most)) break;
+      all.push_back(way);
+      ++taken;
+    }
+  };
+  add(0, own_from());
+  add(own_from(), ways_.size());
+  return all;
 }
 
 std::string Tuning::report() const {

@@ -16,6 +16,17 @@ struct OverlapCredit {
   double share = 0, most_us = 0;  // of a kernel's time
 };
 
+inline constexpr double kClearly = 0.96;
+
+struct TuningRules {
+  OverlapCredit credit;
+  // What takes the first way's place takes less than this share of its time, if it is no kernel of ours that
+  // the credit is for. Timed alone, ways compare otherwise by some percent than one after the other all day:
+  // the card is then at its power limit, and kernels begin under those before them.
+  double clearly = kClearly;
+  size_t rounds = 6;  // fewer of long runs
+};
+
 struct TimedProblem {
   int64_t bytes = 0;  // what a run touches
   const void* x = nullptr;
@@ -33,11 +44,15 @@ class Tuning {
  public:
   // The ways from `own_from` on are our kernels, whose times the credit is taken off. The first of each kind
   // is taken until another of its kind has proved clearly quicker.
-  Tuning(size_t ways, size_t own_from, OverlapCredit credit);
+  Tuning(size_t ways, size_t own_from, const TuningRules& rules);
 
+  size_t ways() const { return ways_.size(); }
   bool over() const { return over_; }
   bool loaded_slowly() const { return loaded_slowly_; }  // the last try_some(), a kernel
   size_t best() const { return best_; }
+  // Those that beside another kernel might be the best: at most two of a kind that are nearly as quick as the
+  // best of their kind.
+  std::vector<size_t> runners_up() const;
   void try_some(CudaDevice& device, const TimedProblem& problem);
   std::string report() const;  // a line for EPILOGUE_VERBOSE=tuning
 
@@ -48,13 +63,14 @@ class Tuning {
     double median_us() const;  // infinite while it is not known
     double least_us() const;   // of at least one
   };
-  size_t best_of(size_t from, size_t to) const;
+  size_t own_from() const { return own_from_ == 0 ? ways_.size() : own_from_; }  // where a second kind begins
+  size_t best_of(size_t from, size_t to, double clearly) const;
   void choose();
   double scale(double first_us);
 
   std::vector<Way> ways_;
   size_t own_from_;
-  OverlapCredit credit_;
+  const TuningRules rules_;
   size_t next_ = 0, round_ = 0, best_ = 0;
   double first_us_ = 0;  // of the first way, where others are compared with it; 0: not yet
   bool over_ = false, loaded_slowly_ = false;
