@@ -1,0 +1,103 @@
+// What a call does where the device refuses a launch, has no memory left, or is used by many threads.
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "epilogue/error.h"
+#include "epilogue/memory.h"
+#include "simulated_cuda/simulated_test.h"
+
+namespace epilogue {
+namespace {
+
+std::string error_of(const auto& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(SimulatedCuda, RefusedLaunchIsAnErrorThatNamesTheOpAndTheNextCallRuns) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor x = rows(7, 768);
+  device_->fails = [](const Kernel&) { return true; };
+  const std::string text = error_of([&] { mlp.forward(x); });
+  for (const char* part : {"gated_mlp", "cudaErrorSimulated"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  device_->fails = nullptr;
+  EXPECT_EQ(settled_call(mlp, x).size(), 2U);
+}
+
+TEST_F(SimulatedCuda, CallWithoutMemoryIsAnErrorWithTheNumbersAndTheNextOneRuns) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor x = rows(8192, 768);
+  const size_t memory = std::exchange(device_->memory, device_->taken + (24 << 20));
+  const std::string text = error_of([&] { mlp.forward(x); });
+  for (const char* part : {"out of memory on cuda:0", "48.00 MiB were asked for"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  device_->memory = memory;
+  EXPECT_EQ(settled_call(mlp, x).size(), 2U);
+}
+
+TEST_F(SimulatedCuda, ThreadsThatEndLeaveTheirStreamsToOthers) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor x = rows(9, 768);
+  settled_call(mlp, x);
+  const int streams = device_->streams;
+  for (int i = 0; i < 8; ++i)
+    std::thread([&] {
+      const auto kernels = settled_call(mlp, x);
+      EXPECT_TRUE(kernels[0].replayed && kernels[1].replayed);
+    }).join();
+  EXPECT_LE(device_->streams, streams + 1);
+}
+
+TEST_F(SimulatedCuda, ThreadsSettleTheSameLayersBesideEachOther) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const std::vector<int64_t> sizes{1, 33, 300, 1500};
+  const auto settle = [&] {
+    const Stream stream(kCuda);
+    const StreamGuard guard(stream);
+    std::vector<Tensor> inputs;
+    for (const int64_t m : sizes) inputs.push_back(rows(m, 768));
+    for (int i = 0; i < kSettled; ++i)
+      for (const Tensor& x : inputs) mlp.forward(x);
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(settle);
+  for (std::thread& thread : threads) thread.join();
+  for (const int64_t m : sizes) {
+    const Tensor x = rows(m, 768);
+    const size_t before = call(mlp, x).size();
+    EXPECT_LE(before, 2U) << m;  // nothing is timed any more
+  }
+}
+
+TEST_F(SimulatedCuda, GraphKeepsWhatItReadsAndIsReplayedOnAnotherStream) {
+  Tensor y;
+  std::optional<Graph> graph;
+  {
+    const nn::GatedMlp mlp = layer(768, 3072);
+    const Tensor x = rows(10, 768);
+    settled_call(mlp, x);
+    graph.emplace(Graph::capture(kCuda, [&] { y = mlp.forward(x); }));
+  }
+  const int64_t allocated = memory_stats(kCuda).allocated;
+  EXPECT_GT(allocated, 3 * 768 * 3072 * 2);  // the weights
+  device_->kernels.clear();
+  const Stream stream(kCuda);
+  {
+    const StreamGuard guard(stream);
+    graph->replay();
+  }
+  EXPECT_EQ(device_->kernels.size(), 2U);
+  graph.reset();
+  y = {};
+  EXPECT_LT(memory_stats(kCuda).allocated, allocated - 3 * 768 * 3072 * 2);
+}
+
+}  // namespace
+}  // namespace epilogue

@@ -1,0 +1,72 @@
+// What the tests of the simulated device share.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "epilogue/device.h"
+#include "epilogue/nn.h"
+#include "epilogue/ops.h"
+#include "simulated_cuda/simulated_device.h"
+
+namespace epilogue {
+
+inline const Device kCuda{DeviceType::cuda, 0};
+inline constexpr int kSettled = 80;  // calls, after which nothing is timed any more
+
+// The simulated device, and a cache folder that is empty when ctest gives each test a process of its own.
+class SimulatedCuda : public testing::Test {
+ protected:
+  using Kernel = simulated_cuda::Kernel;
+
+  SimulatedCuda() {
+    const char* folder = std::getenv("SIMULATED_CACHE_DIR");
+    cache_ = folder ? folder : fmt::format("{}/simulated_cuda.{}", testing::TempDir(), getpid());
+    setenv("EPILOGUE_CACHE_DIR", cache_.c_str(), 1);
+    setenv("EPILOGUE_CUDA_MODULE", SIMULATED_CUDA_MODULE, 1);
+    void* module = dlopen(SIMULATED_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
+    if (!module) throw std::runtime_error(dlerror());
+    device_ = reinterpret_cast<decltype(&simulated_cuda_device)>(dlsym(module, "simulated_cuda_device"))();
+  }
+  ~SimulatedCuda() override {
+    if (!std::getenv("SIMULATED_CACHE_DIR")) std::filesystem::remove_all(cache_);
+  }
+
+  // Of these kernels each takes what is said, of all others `slow`: so that nothing else is chosen.
+  void times(std::vector<std::pair<std::string, double>> named, double slow = 100) {
+    device_->microseconds = [named = std::move(named), slow](const Kernel& kernel) {
+      for (const auto& [name, us] : named)
+        if (kernel.name.starts_with(name)) return us;
+      return slow;
+    };
+  }
+  // Kernels of one call.
+  std::vector<Kernel> call(const nn::GatedMlp& mlp, const Tensor& x) {
+    device_->kernels.clear();
+    mlp.forward(x);
+    return device_->kernels;
+  }
+  std::vector<Kernel> settled_call(const nn::GatedMlp& mlp, const Tensor& x) {
+    for (int i = 0; i < kSettled; ++i) mlp.forward(x);
+    return call(mlp, x);
+  }
+  static nn::GatedMlp layer(int64_t dim, int64_t hidden) {
+    return {dim, hidden, {.mode = nn::Mode::fused, .tensor = {DType::bf16, kCuda}}};
+  }
+  static Tensor rows(int64_t m, int64_t dim) { return empty({m, dim}, {DType::bf16, kCuda}); }
+
+  std::string cache_;
+  simulated_cuda::Device* device_;
+};
+
+}  // namespace epilogue
