@@ -127,7 +127,7 @@ cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "simulated H200");
-  properties->major = 9;
+  properties->major = simulated_cuda_device()->major;
   properties->multiProcessorCount = kMultiprocessors;
   properties->l2CacheSize = 60 << 20;
   properties->totalGlobalMem = simulated_cuda_device()->memory;

@@ -25,6 +25,7 @@ struct Device {
   std::function<double(const Kernel&)> microseconds;  // 10 for each when empty
   std::function<bool(const Kernel&)> fails;           // a launch that the device refuses
   std::vector<Kernel> kernels;                        // that ran, oldest first
+  int major = 9;                                      // of its compute capability
   int algorithms = 3;                                 // that cuBLASLt knows for each product
   size_t memory = size_t{140} << 30, taken = 0;       // bytes
   int streams = 0;                                    // that were made
