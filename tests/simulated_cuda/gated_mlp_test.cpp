@@ -18,12 +18,6 @@ bool is_gated(const Kernel& kernel) { return kernel.name.find("true, ") < kernel
 
 using SimulatedGatedMlp = SimulatedCuda;
 
-std::vector<std::string> names(const std::vector<Kernel>& kernels) {
-  std::vector<std::string> all;
-  for (const Kernel& kernel : kernels) all.push_back(kernel.name);
-  return all;
-}
-
 // Alone 10 us and 8 us are the quickest; after the other gated kernel, of 10.5 us, a down of 8.4 takes 5.
 struct Pairs {
   std::string gated = kSkinny + "true, 64, 64, 1, 1> >", other_gated = kSkinny + "true, 128, 64, 1, 2> >";
@@ -145,10 +139,7 @@ TEST_F(SimulatedGatedMlp, LayerWithLessAlignmentTakesNoChoiceOfOneWithMore) {
   const Tensor odd_down = empty({768 * 3072 + 1}, options).slice(0, 1, 768 * 3072 + 1).view({768, 3072});
   const auto settled = [&](const Tensor& last) {
     const GatedWeights weights{.gate = gate, .up = up, .down = last};
-    for (int i = 0; i < kSettled; ++i) gated_mlp(x, weights, Act::gelu_tanh);
-    device_->kernels.clear();
-    gated_mlp(x, weights, Act::gelu_tanh);
-    return names(device_->kernels);
+    return names(settled_kernels_of([&] { gated_mlp(x, weights, Act::gelu_tanh); }));
   };
   EXPECT_EQ(settled(down), (std::vector{pairs.other_gated, pairs.other_down}));
   const auto odd = settled(odd_down);

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,7 +23,6 @@
 namespace epilogue {
 
 inline const Device kCuda{DeviceType::cuda, 0};
-inline constexpr int kSettled = 80;  // calls, after which nothing is timed any more
 
 // The simulated device, and a cache folder that is empty when ctest gives each test a process of its own.
 class SimulatedCuda : public testing::Test {
@@ -50,15 +50,35 @@ class SimulatedCuda : public testing::Test {
       return slow;
     };
   }
-  // Kernels of one call.
-  std::vector<Kernel> call(const nn::GatedMlp& mlp, const Tensor& x) {
+  std::vector<Kernel> kernels_of(const std::function<void()>& call) {
     device_->kernels.clear();
-    mlp.forward(x);
+    call();
     return device_->kernels;
   }
+  // Of a call that nothing is timed in any more: it has run the same kernels so many times.
+  std::vector<Kernel> settled_kernels_of(const std::function<void()>& call) {
+    constexpr int same_calls = 10, most_calls = 5000;
+    std::vector<std::string> before;
+    int same = 0;
+    for (int i = 0; i < most_calls; ++i) {
+      std::vector<Kernel> kernels = kernels_of(call);
+      std::vector<std::string> now = names(kernels);
+      same = now == before ? same + 1 : 0;
+      if (same == same_calls) return kernels;
+      before = std::move(now);
+    }
+    throw std::runtime_error("the kernels of a call never settled");
+  }
+  std::vector<Kernel> call(const nn::GatedMlp& mlp, const Tensor& x) {
+    return kernels_of([&] { mlp.forward(x); });
+  }
   std::vector<Kernel> settled_call(const nn::GatedMlp& mlp, const Tensor& x) {
-    for (int i = 0; i < kSettled; ++i) mlp.forward(x);
-    return call(mlp, x);
+    return settled_kernels_of([&] { mlp.forward(x); });
+  }
+  static std::vector<std::string> names(const std::vector<Kernel>& kernels) {
+    std::vector<std::string> all;
+    for (const Kernel& kernel : kernels) all.push_back(kernel.name);
+    return all;
   }
   static nn::GatedMlp layer(int64_t dim, int64_t hidden) {
     return {dim, hidden, {.mode = nn::Mode::fused, .tensor = {DType::bf16, kCuda}}};
