@@ -15,8 +15,11 @@ namespace epilogue::cli {
 namespace {
 
 // What stderr does not take is lost, and the exit code stays: fmt::print would throw where it is closed or
-// full.
-void say(const std::string& text) { (void)!std::fwrite(text.data(), 1, text.size(), stderr); }
+// full. What stdout still holds goes first: in a log of both, a line would stand in the middle of a table's.
+void say(const std::string& text) {
+  std::fflush(stdout);
+  (void)!std::fwrite(text.data(), 1, text.size(), stderr);
+}
 
 }  // namespace
 
