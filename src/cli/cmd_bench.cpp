@@ -110,9 +110,12 @@ std::vector<std::string> quicker_than_first(const std::vector<Row>& rows, size_t
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i % modes == 0) seen.clear();
     const Row& first = rows[i - i % modes];
-    factors.push_back(seen.insert(rows[i].runs_as).second
-                          ? fmt::format("{:.2f}x", first.timing.median_us / rows[i].timing.median_us)
-                          : "-");
+    const Timing &before = first.timing, &now = rows[i].timing;
+    const bool noise = i % modes > 0 && within_noise(before.spread, now.spread);
+    factors.push_back(
+        seen.insert(rows[i].runs_as).second
+            ? fmt::format("{:.2f}x{}", before.median_us / now.median_us, noise ? " (within noise)" : "")
+            : "-");
   }
   return factors;
 }
@@ -210,6 +213,7 @@ std::string to_table(const std::vector<Row>& rows, size_t modes) {
     cells.push_back(fmt::format("{:.1f}", r.gflops()));
     cells.push_back(fmt::format("{:.1f}", r.gbs()));
     cells.push_back(r.nearer_to_copy() ? fmt::format("{:.0f}% of copy", r.of_copy * 100)
+                    : r.from_caches()  ? "caches"
                                        : fmt::format("{:.0f}% of FLOP/s", r.of_ceiling * 100));
     cells.push_back(std::to_string(r.kernels));
     cells.push_back(r.implementation);
@@ -217,8 +221,9 @@ std::string to_table(const std::vector<Row>& rows, size_t modes) {
   }
   std::string text = table.to_string() + ceilings_text(rows.front().problem) +
                      "GB/s count weights, x and the result once each";
-  text +=
-      std::ranges::any_of(rows, &Row::from_caches) ? "; more than a copy's come from the caches.\n" : ".\n";
+  text += std::ranges::any_of(rows, &Row::from_caches)
+              ? "; more than a copy's come from the caches, whose speed no ceiling here tells.\n"
+              : ".\n";
   std::set<std::string> told;  // each with the dtype that it holds for
   for (const Row& r : rows) {
     const std::string note =

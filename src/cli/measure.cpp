@@ -1,6 +1,7 @@
 #include "cli/measure.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <utility>
 
@@ -11,7 +12,9 @@ Timing distribution(std::vector<double> us) {
   const auto at = [&us](double share) {
     return us[static_cast<size_t>(share * static_cast<double>(us.size() - 1))];
   };
-  return {at(0.5), us.front(), at(0.95), static_cast<int64_t>(us.size())};
+  std::vector<int64_t> ns;
+  for (const double one : us) ns.push_back(std::llround(one * 1e3));
+  return {at(0.5), us.front(), at(0.95), static_cast<int64_t>(us.size()), trace::Spread(std::move(ns))};
 }
 
 std::vector<Timing> measure_in_turns(std::span<const std::function<void()>> ways, double min_seconds,

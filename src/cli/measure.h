@@ -6,11 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "trace/spread.h"
+
 namespace epilogue::cli {
 
 struct Timing {
   double median_us = 0, min_us = 0, p95_us = 0;
   int64_t calls = 0;
+  trace::Spread spread;  // of a call's nanoseconds
 };
 
 Timing distribution(std::vector<double> us);  // of one call or more
