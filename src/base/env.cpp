@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<EnvRow, static_cast<size_t>(EnvVar::count)> kRows{{
     {"EPILOGUE_VERBOSE", "topics to print on stderr, comma-separated, or all: " EP_VERBOSE_TOPICS},
-    {"EPILOGUE_THREADS", "CPU threads; default: the cores this process may use"},
+    {"EPILOGUE_THREADS", "CPU threads; default: OMP_NUM_THREADS, or the cores this process may use"},
     {"EPILOGUE_PACK_WEIGHTS", "0 keeps weights as they are; default: parameters are packed once"},
     {"EPILOGUE_ISA",
      "highest instruction set for CPU kernels: scalar, avx2, avx512, avx512_bf16, amx; default: the "

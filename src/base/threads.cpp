@@ -64,7 +64,7 @@ int thread_count() {
   if (team_is_the_parents.load(std::memory_order_relaxed)) return 1;
   int count = configured_threads.load(std::memory_order_relaxed);
   if (count == 0) {
-    const int64_t asked = env_int(EnvVar::threads, core_count());
+    const int64_t asked = env_int(EnvVar::threads, std::min(omp_get_max_threads(), kMostThreads));
     EP_CHECK(asked >= 1 && asked <= kMostThreads, "{}: expected 1 to {}, got {}",
              env_row(EnvVar::threads).name, kMostThreads, asked);
     count = static_cast<int>(asked);
