@@ -485,6 +485,15 @@ class Program(unittest.TestCase):
         self.assertIs(self.json("info", EPILOGUE_ISA="avx512")["native_bf16"], False)
         self.assertEqual(self.json("info", EPILOGUE_VERBOSE="all", EPILOGUE_THREADS="1", EPILOGUE_CACHE_MB="1")["wrong"], [])
 
+    def test_misspelled_variables_are_told_and_the_command_goes_on(self):
+        told = run("info", EPILOGUE_THREAD="1", EPILOGUE_TEST_DATA="x")
+        self.assertEqual(told.returncode, 0)
+        self.assertEqual(told.stderr, "epilogue: EPILOGUE_THREAD: there is no such variable; epilogue info lists those that are\n")
+
+    def test_threads_are_openmps_where_nothing_else_is_said(self):
+        self.assertEqual(self.json("info", OMP_NUM_THREADS="1")["threads"], 1)
+        self.assertEqual(self.json("info", OMP_NUM_THREADS="1", EPILOGUE_THREADS="2")["threads"], 2)
+
     def test_help_shows_examples(self):
         for command in (["profile", "mlp"], ["bench", "mlp"], ["verify"]):
             self.assertIn("Example", self.result(*command, "--help"))

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <unistd.h>
+
 #include "base/check.h"
 
 #define EP_VERBOSE_TOPICS "dispatch, tuning, guards, recompiles, compile"
@@ -49,6 +51,18 @@ std::vector<std::string> topics_asked_for() {
 }  // namespace
 
 const EnvRow& env_row(EnvVar var) { return kRows[static_cast<size_t>(var)]; }
+
+std::vector<std::string> unknown_variables() {
+  std::vector<std::string> unknown;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string_view text = *variable, name = text.substr(0, text.find('='));
+    const bool ours = name.starts_with("EPILOGUE_") && !name.starts_with("EPILOGUE_TEST_");
+    if (ours && std::ranges::none_of(kRows, [&](const EnvRow& row) { return row.name == name; }))
+      unknown.emplace_back(name);
+  }
+  std::sort(unknown.begin(), unknown.end());
+  return unknown;
+}
 
 std::string env_text(EnvVar var) {
   const char* text = std::getenv(env_row(var).name);

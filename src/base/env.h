@@ -30,6 +30,9 @@ struct EnvRow {
 };
 const EnvRow& env_row(EnvVar var);
 
+// Those of the process whose names begin as ours do, and that are none: misspelled ones.
+std::vector<std::string> unknown_variables();
+
 std::string env_text(EnvVar var);                // "" when it is not set
 int64_t env_int(EnvVar var, int64_t otherwise);  // throws Error naming the variable when it is no number
 int64_t env_megabytes(EnvVar var, int64_t otherwise);  // the same, from 0 to 2^30

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/env.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "epilogue/error.h"
@@ -32,6 +33,9 @@ void keep_standard_streams() {
 
 int main(int argc, char** argv) {
   keep_standard_streams();
+  for (const std::string& name : epilogue::unknown_variables())
+    epilogue::cli::tell(
+        fmt::format("{}: there is no such variable; epilogue info lists those that are", name));
   epilogue::cli::CommandLine line(
       "epilogue", "The transformer's MLP: run it four ways, profile it, read any Kineto trace.",
       "epilogue " EPILOGUE_VERSION);
