@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <vector>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "backend/cpu/cpu_info.h"
@@ -27,6 +29,8 @@ std::string cpu_model() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   return "unknown";
 }
+
+int64_t memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
 // A line for each CUDA device, or why there is none.
 std::vector<std::string> cuda_devices() {
@@ -143,8 +147,8 @@ std::string bf16_products() {
 
 std::string machine_json() {
   return fmt::format(
-      R"({{"epilogue":"{}","cpu":{},"cores":{},"threads":{},"isa":{},"onednn":"{}","onednn_isa":{},"native_bf16":{},"amx":{},"cuda":{},"wrong":[{}]}})",
-      EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), fact_json(thread_count),
+      R"({{"epilogue":"{}","cpu":{},"cores":{},"memory_bytes":{},"threads":{},"isa":{},"onednn":"{}","onednn_isa":{},"native_bf16":{},"amx":{},"cuda":{},"wrong":[{}]}})",
+      EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), memory_bytes(), fact_json(thread_count),
       fact_json(cpu::isa_name), cpu::onednn_version(), fact_json(cpu::onednn_isa),
       fact_json(cpu::has_native_bf16), fact_json(cpu::uses_amx), json_quote(cuda_devices().front()),
       fmt::join(wrong_variables_json(), ","));
@@ -155,6 +159,7 @@ std::string machine_text() {
   table.add_row({"epilogue", EPILOGUE_VERSION});
   table.add_row({"processor", cpu_model()});
   table.add_row({"cores", std::to_string(core_count())});
+  table.add_row({"memory", format_bytes(memory_bytes())});
   table.add_row({"threads", fact_text(thread_count)});
   table.add_row({"pointwise kernels", fact_text(cpu::isa_name)});
   table.add_row({"oneDNN", fmt::format("{}, {}", cpu::onednn_version(), fact_text(cpu::onednn_isa))});
