@@ -431,6 +431,56 @@ class ReportPage(unittest.TestCase):
                 self.assertLessEqual(content, room, f"#{part} at {width}")
             b.shot(f"four-{width}-light")
 
+    def test_zoomed_out_a_lane_shows_what_took_its_time_and_how_much_of_it(self):
+        events = []
+
+        def add(cat, name, start, length):
+            events.append({"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": 7, "ts": start, "dur": length, "args": {"device": 0, "stream": 7}})
+
+        for i in range(30_000):
+            t = i * 12.0
+            add("gpu_memset", "Memset (Device)", t, 0.5)
+            add("kernel", "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_TNT", t + 1, 3.0)
+            add("gpu_memset", "Memset (Device)", t + 5, 0.5)
+        b = self.browser
+        b.open(self.report_of("third", {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made up"}], "traceEvents": events}))
+        # Of a column of pixels those that are no background, by their colour.
+        counted = """const t = report.timeline, columns = arguments[0];
+            const count = (context, x, y, height) => {
+              const seen = {}, {data} = context.getImageData(x * t.ratio, y * t.ratio, 1, height * t.ratio), background = t.theme.colors.lanes;
+              for (let i = 0; i < data.length; i += 4) {
+                const color = `rgb(${data[i]}, ${data[i + 1]}, ${data[i + 2]})`;
+                if (color !== background) seen[color] = (seen[color] ?? 0) + 1 / t.ratio;
+              }
+              return seen;
+            };
+            t.draw();
+            const row = t.bands.find(band => band.type === 'row'), at = f => Math.round(t.gutter + (t.width - t.gutter) * f);
+            const painted = t.backdrop.getContext('2d'), tall = Math.floor(t.backdrop.height / t.ratio);
+            return {height: row.height - 1, gemm: t.theme.fills[3], lane: columns.map(f => count(t.context, at(f), row.y, row.height - 1)),
+                    overview: columns.map(f => count(painted, at(f), 0, tall))};"""
+        # A column that holds a grid line is its colour above the lane: take those beside.
+        got = b.script(counted, [0.231, 0.377, 0.519, 0.683, 0.791])
+        for lane in got["lane"]:
+            self.assertEqual(list(lane), [got["gemm"]])
+            self.assertAlmostEqual(lane[got["gemm"]] / got["height"], 1 / 3, delta=0.04)
+        for column in got["overview"]:
+            self.assertEqual(list(column), [got["gemm"]])
+            self.assertLessEqual(column[got["gemm"]], 4)
+        b.shot("third-busy-light")
+
+    def test_a_narrow_slice_that_stands_apart_is_drawn_whole(self):
+        slices = [{"ph": "X", "cat": "kernel", "name": "alone", "pid": 0, "tid": 7, "ts": i * 100.0, "dur": 1.0, "args": {"device": 0, "stream": 7}} for i in range(100)]
+        b = self.browser
+        b.open(self.report_of("apart", {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made up"}], "traceEvents": slices}))
+        width, drawn = b.script("""const t = report.timeline, row = t.bands.find(band => band.type === 'row'), c = t.context;
+            t.draw();
+            const box = t.boxOf({trace: row.trace, event: row.list[50]}), x = Math.floor(box.x), colors = [];
+            for (let y = 0; y < row.height - 1; y++) colors.push([...c.getImageData(x * t.ratio, (row.y + y) * t.ratio, 1, 1).data].slice(0, 3).join(', '));
+            return [1e3 * t.scale, colors.every(color => t.theme.fills[row.trace.category[row.list[50]]] === `rgb(${color})`)]""")
+        self.assertLess(width, 0.5)
+        self.assertTrue(drawn)
+
     def test_hundred_thousand_events_stay_smooth(self):
         b = self.browser
         b.open(self.report_of("long", long_trace(25_000)))

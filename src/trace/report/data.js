@@ -61,6 +61,7 @@ class Trace {
     });
     this.first = count ? this.start[0] : 0;
     this.last = this.end.reduce((a, b) => Math.max(a, b), this.first);
+    this.sums = new WeakMap();  // by list of slices: timeBefore
     this.stackTracks();
     this.linkLaunches();
     this.memory = raw.memory.flatMap(device => [memorySeries(device, "allocated"), memorySeries(device, "reserved")]).filter(series => series.high > 0);
@@ -109,6 +110,20 @@ class Trace {
   }
 
   rowOf(event) { return this.tracks[this.trackOf[event]].rows[this.row[event]]; }
+
+  // By category how long the slices of a list before each of them last in all, and after the last.
+  timeBefore(list) {
+    if (!this.sums.has(list)) {
+      const sums = CATEGORIES.map(() => null);
+      for (const event of list) sums[this.category[event]] ??= new Float64Array(list.length + 1);
+      const used = sums.flatMap((time, category) => (time ? [{category, time}] : []));
+      for (const {category, time} of used) {
+        for (let i = 0; i < list.length; i++) time[i + 1] = time[i] + (this.category[list[i]] === category ? this.end[list[i]] - this.start[list[i]] : 0);
+      }
+      this.sums.set(list, used);
+    }
+    return this.sums.get(list);
+  }
 
   // The slice of a row that covers a time, or -1.
   at(list, time) {

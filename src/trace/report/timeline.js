@@ -3,6 +3,7 @@
 const AXIS_HEIGHT = 24, HEADER_HEIGHT = 26, TRACK_GAP = 6, MEMORY_HEIGHT = 34;
 const HOST_ROW = 18, DEVICE_ROW = 22;
 const MAX_ARROWS = 300;
+const NARROW = 1.5, APART = 4;  // pixels
 
 class Timeline {
   constructor(model, theme) {
@@ -168,22 +169,18 @@ class Timeline {
     if (found) this.drawSlices(c, band, found, y, fills, texts);
   }
 
-  // Slices at least 1.5 pixels wide are drawn one by one. Of narrower ones a pixel takes one mark, and neighbouring
-  // marks of one category become one rectangle: the work is bounded by pixels, not by events.
+  // Slices at least 1.5 pixels wide are drawn one by one. Narrower ones share a mark a pixel, and neighbouring marks
+  // that look alike become one rectangle: the work is bounded by pixels, not by events.
   drawSlices(c, {trace, height}, list, y, fills, texts) {
-    const {from, to} = this.view, scale = this.scale, {gutter} = this, {start, end, category} = trace;
-    const h = height - 1;
-    let i = firstIndex(list, 0, event => end[event] > from);
-    let runFrom = 0, runTo = -1, runCategory = -1;
+    const {from, to} = this.view, scale = this.scale, {gutter} = this, {start, end, category} = trace, h = height - 1;
+    let i = firstIndex(list, 0, event => end[event] > from), run = null, pixel = -Infinity;
     const flush = () => {
-      if (runTo > runFrom) { c.fillStyle = fills[runCategory]; c.fillRect(runFrom, y, runTo - runFrom, h); }
-      runTo = -1;
+      if (run) { c.fillStyle = fills[run.category]; c.fillRect(run.left, y + h - run.tall, run.right - run.left, run.tall); }
+      run = null;
     };
-    while (i < list.length) {
-      const event = list[i];
-      if (start[event] >= to) break;
-      const x = gutter + (start[event] - from) * scale, width = (end[event] - start[event]) * scale;
-      if (width >= 1.5) {
+    while (i < list.length && start[list[i]] < to) {
+      const event = list[i], x = gutter + (start[event] - from) * scale, width = (end[event] - start[event]) * scale;
+      if (width >= NARROW) {
         flush();
         const left = Math.max(x, gutter - 4), right = Math.min(x + width, this.width + 4);
         c.fillStyle = fills[category[event]];
@@ -191,15 +188,36 @@ class Timeline {
         if (texts && right - left > 26) this.drawLabel(c, trace, event, Math.max(left, gutter), right, y + h / 2 + 0.5, texts);
         i++;
       } else {
-        const pixel = Math.floor(x), border = from + (pixel + 1 - gutter) / scale;
-        if (runTo !== pixel || runCategory !== category[event]) { flush(); runFrom = pixel; runCategory = category[event]; }
-        runTo = pixel + 1;
-        const next = firstIndex(list, i + 1, e => start[e] >= border);
-        const lastIsWide = next - 1 > i && (end[list[next - 1]] - start[list[next - 1]]) * scale >= 1.5;
-        i = lastIsWide ? next - 1 : next;
+        pixel = Math.max(Math.floor(x), pixel + 1);
+        const mark = this.markAt(trace, list, i, pixel), tall = Math.min(h, Math.max(2, Math.round(mark.share * h)));
+        if (!run || run.right !== pixel || run.category !== mark.category || run.tall !== tall) { flush(); run = {left: pixel, category: mark.category, tall}; }
+        run.right = pixel + 1;
+        i = mark.next;
       }
     }
     flush();
+  }
+
+  // What a row's narrow slices from the i-th on are in a pixel: the share they take of the time that wide ones leave
+  // there, the category that takes most of it, and the next slice to draw, which may be one that goes on. What stands
+  // apart from all others is shown whole.
+  markAt(trace, list, i, pixel) {
+    const {start, end, category} = trace, scale = this.scale, first = list[i];
+    const left = this.view.from + (pixel - this.gutter) / scale, right = left + 1 / scale;
+    const isWide = event => (end[event] - start[event]) * scale >= NARROW;
+    let next = firstIndex(list, i + 1, event => start[event] >= right);
+    if (next - 1 > i && isWide(list[next - 1])) next--;
+    const last = list[next - 1], before = Math.max(0, left - start[first]), after = Math.max(0, end[last] - right);
+    let all = 0, most = 0, mostly = category[first];
+    for (const {category: one, time} of trace.timeBefore(list)) {
+      const taken = time[next] - time[i] - (one === category[first] ? before : 0) - (one === category[last] ? after : 0);
+      all += taken;
+      if (taken > most) { most = taken; mostly = one; }
+    }
+    const until = i > 0 ? end[list[i - 1]] : -Infinity, again = next < list.length ? start[list[next]] : Infinity;
+    const isApart = (gap, other) => gap * scale > APART || isWide(other);
+    if (!before && isApart(left - until, list[i - 1]) && isApart(again - right, list[next])) return {share: 1, category: mostly, next};
+    return {share: Math.min(1, all / (Math.min(right, again) - Math.max(left, until))), category: mostly, next: after > 0 ? next - 1 : next};
   }
 
   drawLabel(c, trace, event, left, right, y, texts) {
@@ -417,9 +435,9 @@ class Timeline {
     c.font = this.theme.smallFont;
     const whole = Object.create(this, {view: {value: {from: this.model.first, to: this.model.last}}, width: {value: width}});
     const strip = (height - 6) / traces.length;
-    const tall = Math.min(9, (strip - 4) / 2);
+    const tall = Math.max(2, Math.min(9, Math.floor((strip - 4) / 2)));
     traces.forEach((trace, index) => {
-      const y = 3 + index * strip + (strip - 2 * tall) / 2;
+      const y = Math.round(3 + index * strip + (strip - 2 * tall) / 2);
       for (const track of trace.shownTracks) {
         for (const list of track.rows) whole.drawSlices(c, {trace, height: trace.hasDevice ? tall : 2 * tall}, list, track.device ? y + tall : y, this.theme.fills, null);
       }
