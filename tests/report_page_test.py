@@ -133,6 +133,12 @@ class Browser:
             (Path(OPTIONS.shots) / f"{name}.png").write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
 
 
+def in_nanoseconds(text):
+    """"2.045 s" as the page writes a time."""
+    number, unit = text.split()
+    return float(number.replace(",", "")) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+
+
 def kernel_args(correlation):
     return {"External id": correlation, "device": 0, "context": 1, "stream": 7, "correlation": correlation, "registers per thread": 32,
             "shared memory": 0, "blocks per SM": 1.0, "warps per SM": 4.0, "grid": [64, 1, 1], "block": [128, 1, 1], "est. achieved occupancy %": 50}
@@ -306,7 +312,7 @@ class ReportPage(unittest.TestCase):
     def test_tables_sort_and_filter(self):
         b = self.browser
         b.open(self.three)
-        number = lambda text: float(text.replace(",", ""))
+        number = in_nanoseconds
         b.click("#tab-kernels")
         b.click("th[data-key=avg_us] button")
         down = [number(text) for text in b.column("avg_us")]
@@ -324,6 +330,41 @@ class ReportPage(unittest.TestCase):
         self.assertIn("aten::linear", b.column("name"))
         calls = dict(zip(b.column("name"), b.column("calls")))
         self.assertEqual(calls["aten::mm"], "9")
+
+    def test_tables_scale_their_times_as_the_panels_do(self):
+        slices = [("long", 0, 2_000_000.0), ("middle", 3_000_000, 5_500.0), ("short", 4_000_000, 12.5)]
+        events = [{"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": {"device": 0, "stream": 7}} for name, ts, dur in slices]
+        b = self.browser
+        b.open(self.report_of("scales", {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made up"}], "traceEvents": events}))
+        self.assertEqual(b.column("total_us"), ["2.000 s", "5.500 ms", "12.50 µs"])
+
+    def test_a_device_lane_says_how_busy_it_was_in_view_and_in_all(self):
+        def kernel(name, start, length, stream=7, cat="kernel"):
+            return {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": stream, "ts": start, "dur": length, "args": {"device": 0, "stream": stream}}
+
+        # An annotation is no work, and what overlaps counts once.
+        events = [kernel("range", 0, 1000, cat="gpu_user_annotation"), kernel("a", 0, 200), kernel("b", 100, 150), kernel("c", 900, 100), kernel("d", 0, 1, 8)]
+        b = self.browser
+        b.open(self.report_of("busy", {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made up"}], "traceEvents": events}))
+        lanes = "return report.timeline.bands.filter(band => band.type === 'label').map(band => [band.track.name, report.timeline.busyText(band)])"
+        self.assertEqual(b.script(lanes), [["stream 7", "35% busy"], ["stream 8", "<1% busy"]])
+        y = b.script("return report.timeline.bands.find(band => band.type === 'row').y + 8")
+        b.script("report.timeline.setView(0, 500e3)")
+        b.frame()
+        self.assertEqual(b.script(lanes), [["stream 7", "50% busy"], ["stream 8", "<1% busy"]])
+        b.point(40, y)
+        self.assertEqual(b.text("#tooltip").split("\n"), ["stream 7", "In view: busy 250.00 µs of 500.00 µs (50.0%), idle 250.00 µs",
+                                                          "In all: busy 350.00 µs of 1.000 ms (35.0%), idle 650.00 µs"])
+
+    def test_on_a_phone_each_number_stands_below_its_title(self):
+        b = self.browser
+        b.size(500, 1000)
+        b.open(self.three)
+        cells = b.script("""return [...document.querySelectorAll('#traces tbody tr:first-child td[data-title]')].map(td => [td.dataset.title, td.innerText, getComputedStyle(td, '::before').content])""")
+        self.assertEqual([cell[:2] for cell in cells], [["Step, median", "191.09 µs"], ["Kernels / step", "5"], ["Device time", "233.12 µs"], ["Device idle", "36.23 µs"], ["Steps", "3"], ["Step vs A", "–"]])
+        self.assertEqual([title for title, _, shown in cells if shown != f'"{title}"'], [])
+        self.assertEqual(b.script("return getComputedStyle(document.querySelector('#traces thead')).display"), "none")
+        b.shot("phone-light")
 
     def test_dark_repaints_page_and_lanes(self):
         b = self.browser
@@ -365,7 +406,7 @@ class ReportPage(unittest.TestCase):
         b.shot("host-only-light")
         b.click("#tab-ops")  # in the order of a column that is shown
         self.assertEqual(b.script("return document.querySelector('th[data-key=self_cpu_us]').ariaSort"), "descending")
-        times = [float(text.replace(",", "")) for text in b.column("self_cpu_us")]
+        times = [in_nanoseconds(text) for text in b.column("self_cpu_us")]
         self.assertEqual(times, sorted(times, reverse=True))
 
     def test_profile_writes_the_same_page(self):

@@ -15,6 +15,7 @@ const CATEGORY_OF_KIND = {
   cpu_op: 1, user_annotation: 0, gpu_user_annotation: 0, kernel: 5, cpu_kernel: 5, gpu_memcpy: 6, gpu_memset: 6,
   cuda_runtime: 2, cuda_driver: 2, cuda_sync: 7, overhead: 7, python_function: 1, span: 0, other: 7,
 };
+const DEVICE_WORK = new Set(["kernel", "gpu_memcpy", "gpu_memset"]);
 const CATEGORY_OF_CLASS = {gemm: 3, pointwise: 4};
 
 // First index in [from, list.length) for which keep(list[index]) holds; keep is false, then true.
@@ -64,6 +65,7 @@ class Trace {
     this.sums = new WeakMap();  // by list of slices: timeBefore
     this.stackTracks();
     this.linkLaunches();
+    this.uniteDeviceWork();
     this.memory = raw.memory.flatMap(device => [memorySeries(device, "allocated"), memorySeries(device, "reserved")]).filter(series => series.high > 0);
     this.steps = this.eventsNamed(/^ProfilerStep#/);
   }
@@ -98,6 +100,29 @@ class Trace {
       this.launched.get(this.link[i]).push(i);
     }
     for (const host of [...this.launched.keys()].sort((a, b) => a - b)) this.launches[this.trackOf[host]].push(host);
+  }
+
+  // busy: per device track the stretches in which it ran anything, and how long those before each of them last.
+  uniteDeviceWork() {
+    for (const track of this.tracks) track.busy = track.device ? {start: [], end: [], before: [0]} : null;
+    const isWork = this.names.kinds.map(kind => DEVICE_WORK.has(kind));
+    for (let i = 0; i < this.count; i++) {
+      const {busy} = this.tracks[this.trackOf[i]], stretch = busy && busy.end.length - 1;
+      if (!busy || !isWork[this.kind[i]]) continue;
+      if (stretch >= 0 && this.start[i] <= busy.end[stretch]) busy.end[stretch] = Math.max(busy.end[stretch], this.end[i]);
+      else busy.start.push(this.start[i]), busy.end.push(this.end[i]);
+    }
+    for (const {busy} of this.tracks) busy?.start.forEach((start, i) => busy.before.push(busy.before[i] + busy.end[i] - start));
+  }
+
+  // Of a stretch of time, as far as the trace lasts: how long a device track ran something, and how long it is.
+  busyTime({busy}, from, to) {
+    [from, to] = [Math.max(from, this.first), Math.min(to, this.last)];
+    const until = time => {
+      const i = firstIndex(busy.start, 0, start => start >= time);
+      return busy.before[i] - (i ? Math.max(0, busy.end[i - 1] - time) : 0);
+    };
+    return to > from ? {busy: until(to) - until(from), whole: to - from} : {busy: 0, whole: 0};
   }
 
   eventsNamed(pattern) {

@@ -29,10 +29,16 @@ function showTooltip(target, pointer) {
   const tip = find("tooltip");
   tip.hidden = !target;
   if (!target) return;
-  const {trace, event, memory, time} = target;
+  const {trace, event, memory, time, track, view} = target;
   if (memory) {
     const i = firstIndex(memory.time, 0, t => t > time) - 1;
     tip.replaceChildren(make("strong", {}, memory.title), make("span", {}, i < 0 ? "not known yet" : bytes(memory.values[i])));
+  } else if (track) {
+    const busy = (what, from, to) => {
+      const {busy, whole} = trace.busyTime(track, from, to);
+      return whole ? [make("span", {}, `${what}: busy ${duration(busy)} of ${duration(whole)} (${percent(busy / whole)}), idle ${duration(whole - busy)}`)] : [];
+    };
+    tip.replaceChildren(make("strong", {}, track.name), ...busy("In view", view.from, view.to), ...busy("In all", trace.first, trace.last));
   } else {
     const launch = facts(trace, event).slice(0, 4).map(([label, text]) => `${label.toLowerCase()} ${text}`).join(" · ");
     const dims = trace.names.kinds[trace.kind[event]] === "cpu_op" && trace.detail[event] >= 0 ? trace.names.strings[trace.raw.inputs[trace.detail[event]][0]] : "";

@@ -4,7 +4,7 @@ const CLICK_SLOP = 4;
 
 class TimelineInput {
   // on: {select(target, reveal), hover(target, pointer), measure(range)}; target is {trace, event} or null, to hover
-  // also {trace, memory, time}.
+  // also {trace, memory, time} and {trace, track, view}.
   constructor(timeline, on) {
     Object.assign(this, {timeline, on, pointers: new Map()});
     const {canvas, overview} = timeline;
@@ -93,6 +93,7 @@ class TimelineInput {
     const overNames = event.offsetX < timeline.gutter || hit?.band.type === "header";
     timeline.canvas.style.cursor = hit?.event >= 0 || (overNames && hit) ? "pointer" : "default";
     if (hit?.band.type === "memory" && !overNames) this.on.hover({trace: hit.band.trace, memory: hit.band.memory, time: timeline.timeAt(event.offsetX)}, event);
+    else if (hit?.band.track?.busy && overNames) this.on.hover({trace: hit.band.trace, track: hit.band.track, view: timeline.view}, event);
     else this.on.hover(hit?.event >= 0 ? {trace: hit.band.trace, event: hit.event} : null, event);
   }
 

@@ -62,7 +62,7 @@ class Page {
     this.timeline = new Timeline(this.model, this.theme);
     this.input = new TimelineInput(this.timeline, {
       select: (target, reveal) => this.select(target, reveal), measure: range => showTotals(this.model, range),
-      hover: (target, pointer) => { this.timeline.hovered = target?.memory ? null : target; this.timeline.redraw(); showTooltip(target, pointer); },
+      hover: (target, pointer) => { this.timeline.hovered = target?.event === undefined ? null : target; this.timeline.redraw(); showTooltip(target, pointer); },
     });
     this.tables = new Tables(this.model, name => { find("search").value = name; this.search(); });
     showStrip(this.model, this.tables);

@@ -2,17 +2,17 @@
 
 const MAX_ROWS = 1000;
 
-const us = value => fixed(value, 2);
+const us = value => duration(value * 1e3);
 // Launch sizes without their trailing ones: [2, 66, 1] reads 2 × 66.
 const triple = ([x, y, z]) => (x ? (z > 1 ? [x, y, z] : y > 1 ? [x, y] : [x]).map(size => fixed(size)).join(" × ") : "–");
 const DEVICE_TIME = "How long the device ran what the step launched, also after the step's end", DEVICE_IDLE = "How long of the step the device ran nothing";
 const TABLES = {
   steps: {title: "Steps", sort: null, columns: [
     {key: "name", title: "Step", text: true},
-    {key: "wall_us", title: "Wall µs", show: us, bar: true},
+    {key: "wall_us", title: "Wall", show: us, bar: true},
     {key: "device", title: "GPU", hint: "The device that worked longest for the step", show: fixed, optional: true, several: true},
-    {key: "device_busy_us", title: "Device time µs", hint: DEVICE_TIME, show: us, optional: true},
-    {key: "device_idle_us", title: "Device idle µs", hint: DEVICE_IDLE, show: us, optional: true},
+    {key: "device_busy_us", title: "Device time", hint: DEVICE_TIME, show: us, optional: true},
+    {key: "device_idle_us", title: "Device idle", hint: DEVICE_IDLE, show: us, optional: true},
     {key: "kernels", title: "Kernels", show: fixed},
     {key: "regime", title: "Regime", text: true},
   ]},
@@ -20,20 +20,20 @@ const TABLES = {
     {key: "name", title: "Op", text: true, name: true},
     {key: "shapes", title: "Input shapes", text: true, optional: true},
     {key: "calls", title: "Calls", show: fixed},
-    {key: "self_cpu_us", title: "Self CPU µs", show: us, bar: true},
-    {key: "cpu_total_us", title: "CPU total µs", show: us},
-    {key: "self_device_us", title: "Self device µs", show: us, bar: true, optional: true},
-    {key: "device_total_us", title: "Device total µs", show: us, optional: true},
+    {key: "self_cpu_us", title: "Self CPU", show: us, bar: true},
+    {key: "cpu_total_us", title: "CPU total", show: us},
+    {key: "self_device_us", title: "Self device", show: us, bar: true, optional: true},
+    {key: "device_total_us", title: "Device total", show: us, optional: true},
     {key: "flops", title: "FLOP", show: value => (value ? flops(value) : "–"), optional: true},
     {key: "bytes", title: "Bytes", show: value => (value ? bytes(value) : "–"), optional: true},
   ]},
   kernels: {title: "Kernels", sort: "total_us", columns: [
     {key: "name", title: "Kernel", text: true, name: true},
     {key: "calls", title: "Calls", show: fixed},
-    {key: "total_us", title: "Total µs", show: us, bar: true},
-    {key: "avg_us", title: "Mean µs", show: us},
-    {key: "min_us", title: "Min µs", show: us},
-    {key: "max_us", title: "Max µs", show: us},
+    {key: "total_us", title: "Total", show: us, bar: true},
+    {key: "avg_us", title: "Mean", show: us},
+    {key: "min_us", title: "Min", show: us},
+    {key: "max_us", title: "Max", show: us},
     {key: "grid", title: "Grid", show: triple, optional: true},
     {key: "block", title: "Block", show: triple, optional: true},
     {key: "registers", title: "Registers", show: value => (value ? fixed(value) : "–"), optional: true},
@@ -47,9 +47,9 @@ const TABLES = {
     {key: "name", title: "Name", text: true, name: true},
     {key: "calls_a", title: "Calls A", show: fixed},
     {key: "calls_b", title: "Calls", show: fixed},
-    {key: "total_a", title: "Total µs A", show: us},
-    {key: "total_b", title: "Total µs", show: us},
-    {key: "delta", title: "Δ µs", show: value => (value > 0 ? "+" : "") + us(value)},
+    {key: "total_a", title: "Total A", show: us},
+    {key: "total_b", title: "Total", show: us},
+    {key: "delta", title: "Δ", show: value => (value > 0 ? "+" : "") + us(value)},
   ]},
 };
 
@@ -190,9 +190,10 @@ function showStrip(model, tables) {
     const said = diff ? diff.says.replace(/\bB\b/g, trace.letter) : several ? "the base of the comparison" : "";
     const note = make("td", {className: "text wide"}, problems ? make("span", {className: "problem", title: problems}, `⚠ ${problems} `) : null,
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
-    const us_ = value => duration(value * 1e3);
+    const numbers = [number(wall, us), number(kernels, fixed), ...(device ? [number(busy, us), number(idle, us)] : []), number(steps, fixed), ...(several ? [change(diff?.damaged.some(Boolean) ? NaN : delta, diff?.steps_within_noise)] : [])];
+    numbers.forEach((td, i) => { td.dataset.title = columns[i]; });  // shown where the page is too narrow for a heading
     return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text trace", title: trace.summary.file}, trace.raw.name),
-                number(wall, us_), number(kernels, fixed), ...(device ? [number(busy, us_), number(idle, us_)] : []), number(steps, fixed), ...(several ? [change(diff?.damaged.some(Boolean) ? NaN : delta, diff?.steps_within_noise)] : []), make("td", {className: "text regime"}, regime), note);
+                ...numbers, make("td", {className: "text regime"}, regime), note);
   });
   find("traces").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }

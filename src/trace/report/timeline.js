@@ -323,13 +323,27 @@ class Timeline {
     const folded = band.track && band.track.rows.length > 1 ? (band.track.collapsed ? "▸ " : "▾ ") : "";
     const row = band.track ? (band.track.device ? DEVICE_ROW : HOST_ROW) : 20;
     if (folded) { c.fillStyle = colors.muted; c.font = smallFont; c.fillText(folded, 10, y + row / 2); c.font = font; c.fillStyle = colors.ink; }
-    c.fillText(band.track ? band.track.name : band.memory.title, 24, y + row / 2);
+    const share = band.track?.busy ? this.busyText(band) : "", name = band.track ? band.track.name : band.memory.title;
+    const room = this.gutter - 34 - c.measureText(name).width;
+    c.font = smallFont;
+    const width = c.measureText(share).width, below = share && width > room;
+    c.fillStyle = colors.muted;
+    c.fillText(share, below ? 24 : this.gutter - 10 - width, y + row / 2 + (below ? 7 : 0.5));
+    c.font = font;
+    c.fillStyle = colors.ink;
+    c.fillText(name, 24, y + row / 2 - (below ? 5 : 0));
     if (!band.track) {
       c.font = smallFont;
       c.fillStyle = colors.muted;
       c.fillText(band.memory.range, 24, y + 25);
     }
     c.restore();
+  }
+
+  // What of the time in view a device lane ran something.
+  busyText({trace, track}) {
+    const {busy, whole} = trace.busyTime(track, this.view.from, this.view.to);
+    return whole ? `${busy && busy < 0.01 * whole ? "<1" : fixed(100 * busy / whole)}% busy` : "";
   }
 
   // A filled staircase between the smallest and the largest value, which the names show beside it.
