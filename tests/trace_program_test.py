@@ -124,6 +124,17 @@ class TraceProgram(unittest.TestCase):
             self.assertIn("is read by this command, so it cannot be written to", self.result("trace", *arguments, code=2))
             self.assertEqual((trace.read_bytes(), rules.read_bytes()), before)
 
+    def test_report_goes_to_a_page_or_to_standard_output(self):
+        page, short = self.path / "page.html", self.path / "page.htm"
+        for file in (page, short):
+            self.assertEqual(self.result("trace", "report", real("mlp_eager"), "-o", file), f"{file}\n")
+        self.assertEqual(page.read_bytes(), short.read_bytes())
+        done = subprocess.run([PROGRAM, "trace", "report", real("mlp_eager"), "-o", "-"], capture_output=True, timeout=300, cwd=self.path)
+        self.assertEqual((done.returncode, done.stdout), (0, page.read_bytes()))
+        for name in ("page", "page.json", "page.txt", "html"):
+            self.assertEqual(self.result("trace", "report", real("mlp_eager"), "-o", self.path / name, code=2), f"epilogue: --output: expected FILE.html, got {self.path / name}\n")
+        self.assertEqual(sorted(file.name for file in self.path.iterdir()), ["page.htm", "page.html"])
+
     def test_no_gate_passes_on_a_trace_that_lost_its_kernels(self):
         events = json.loads(gzip.decompress(real("mlp_eager").read_bytes()))
         for event in events["traceEvents"]:

@@ -254,8 +254,7 @@ void run(const Problem& problem, const Options& options) {
            "--compile is --mode compiled, got --mode {} beside it", options.mode);
   EP_CHECK(options.trace.empty() || options.trace.ends_with(".json") || options.trace.ends_with(".json.gz"),
            "--trace: expected FILE.json or FILE.json.gz, got {}", options.trace);
-  EP_CHECK(options.report.empty() || options.report.ends_with(".html"),
-           "--report: expected FILE.html, got {}", options.report);
+  if (!options.report.empty()) check_page_name("--report", options.report);
   std::string named = options.compile ? "compiled" : options.mode;
   if (!options.kernels.empty() && !options.mode_given && !options.compile) named = "tuned";
   const auto modes = modes_from_list(named);

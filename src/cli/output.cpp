@@ -42,6 +42,10 @@ void check_no_input(const std::string& output, const std::vector<std::string>& i
   }
 }
 
+void check_page_name(std::string_view option, std::string_view path) {
+  EP_CHECK(path.ends_with(".html") || path.ends_with(".htm"), "{}: expected FILE.html, got {}", option, path);
+}
+
 void tell(std::string_view line) {
   progress("");
   say(fmt::format("epilogue: {}\n", printable(line)));

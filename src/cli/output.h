@@ -22,6 +22,9 @@ void print_text(std::string_view text);
 // Throws Error where a file that is read is to be written too, under whatever name.
 void check_no_input(const std::string& output, const std::vector<std::string>& inputs);
 
+// Throws Error where a page's name is no FILE.html or FILE.htm, in the name of the option that gave it.
+void check_page_name(std::string_view option, std::string_view path);
+
 // One line on stderr, "epilogue: LINE", printable too, in place of a progress line that may stand there.
 void tell(std::string_view line);
 
