@@ -389,6 +389,23 @@ class ReportPage(unittest.TestCase):
         b.act({"type": "key", "id": "keys", "actions": [{"type": "keyDown", "value": "\ue00c"}, {"type": "keyUp", "value": "\ue00c"}]})
         self.assertFalse(b.script("return document.getElementById('help').open"))
 
+    def test_regimes_are_explained_on_the_page_and_in_the_tutorial_alike(self):
+        b = self.browser
+        b.open(self.three)
+        meaning = dict(b.script("return [...report.model.regimes]"))
+        self.assertEqual(b.script("return [...document.querySelectorAll('#traces tbody .regime button')].map(button => button.title)"), [meaning["launch-bound"]] * 3)
+        b.click("#tab-steps")
+        said = b.script("""const at = [...document.querySelectorAll('#table th')].findIndex(th => th.dataset.key === 'regime');
+            return [...document.querySelectorAll('#table tbody tr')].map(row => [row.cells[at].innerText, row.cells[at].title]);""")
+        self.assertEqual([text for _, text in said], [meaning[name] for name, _ in said])
+        b.click("#traces tbody .regime button")
+        self.assertTrue(b.script("return document.getElementById('help').open"))
+        tutorial = (Path(__file__).resolve().parent.parent / "docs/tutorial.md").read_text()
+        for name, text in meaning.items():
+            self.assertIn(f"{name}\n{text}", b.text("#help-regimes"))
+            self.assertIn(f"| {name} | {text} |\n", tutorial)
+        b.shot("regimes-light")
+
     def test_memory_has_lanes(self):
         b = self.browser
         b.open(self.report("memory", [Path(OPTIONS.data) / "mlp_fp32_gelu.json.gz"]))

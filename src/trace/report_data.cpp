@@ -168,15 +168,17 @@ std::string DataWriter::memory(const Trace& trace) {
 }
 
 std::string DataWriter::finish() {
-  std::vector<std::string> kinds, strings;
+  std::vector<std::string> kinds, strings, regimes;
   for (int kind = 0; kind <= static_cast<int>(kLastKind); ++kind)
     kinds.push_back(json_quote(event_kind_name(static_cast<EventKind>(kind))));
   for (size_t id = 0; id < strings_.size(); ++id)
     strings.push_back(json_quote(std::string(strings_[static_cast<StringId>(id)])));
+  for (const Regime regime : kRegimes)
+    regimes.push_back(fmt::format(R"(["{}","{}"])", regime_name(regime), regime_meaning(regime)));
   return fmt::format(
-      R"({{"kinds":[{}],"strings":[{}],"short":[{}],"classes":[{}],"traces":[{}],"diffs":[{}]}})",
-      fmt::join(kinds, ","), fmt::join(strings, ","), fmt::join(shorts_, ","), fmt::join(classes_, ","),
-      fmt::join(traces_, ","), fmt::join(diffs_, ","));
+      R"({{"kinds":[{}],"regimes":[{}],"strings":[{}],"short":[{}],"classes":[{}],"traces":[{}],"diffs":[{}]}})",
+      fmt::join(kinds, ","), fmt::join(regimes, ","), fmt::join(strings, ","), fmt::join(shorts_, ","),
+      fmt::join(classes_, ","), fmt::join(traces_, ","), fmt::join(diffs_, ","));
 }
 
 }  // namespace

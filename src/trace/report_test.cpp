@@ -122,6 +122,18 @@ TEST(Report, LaterTracesAreComparedWithTheFirst) {
               testing::HasSubstr("4 kernels per step instead of 5"));
 }
 
+TEST(Report, RegimesComeWithTheirMeaning) {
+  const Trace trace = small_trace();
+  const ReportData data({&trace});
+  std::vector<std::string> names;
+  for (const auto entry : data.root()["regimes"].get_array()) {
+    names.emplace_back(entry.at(0).get_string().value());
+    EXPECT_FALSE(entry.at(1).get_string().value().empty()) << names.back();
+  }
+  EXPECT_THAT(names, ElementsAre("incomplete", "cpu", "device-bound", "waiting on sync", "launch-bound",
+                                 "host-bound"));
+}
+
 TEST(Report, MemoryIsOneSeriesADevice) {
   const Trace trace = read_trace(test_trace("mlp_fp32_gelu"));
   const ReportData data({&trace});

@@ -238,6 +238,31 @@ const char* regime_name(Regime regime) {
   return "";
 }
 
+std::string regime_meaning(Regime regime) {
+  switch (regime) {
+    case Regime::launch_bound:
+      return fmt::format(
+          "the device waits for the host, which is in ops and launches for at least {:.0f}% of the step",
+          100 * kOpsShare);
+    case Regime::device_bound:
+      return fmt::format(
+          "the device is idle for at most {:.0f}% of the step, or for at most {:.0f}% and no longer than the "
+          "host waits for it or is ahead of it",
+          100 * kPauseShare, 100 * kIdleShare);
+    case Regime::waiting_on_sync:
+      return fmt::format("the host waits for the device for at least {:.0f}% of the step", 100 * kSyncShare);
+    case Regime::host_bound:
+      return fmt::format(
+          "the device waits for the host, which is in ops and launches for less than {:.0f}% of the step",
+          100 * kOpsShare);
+    case Regime::cpu:
+      return "no device works, the step runs on the CPU";
+    case Regime::incomplete:
+      return "some device work is missing or cannot be tied to its launch";
+  }
+  return "";
+}
+
 Regime regime_of(const std::vector<Step>& steps) {
   std::map<Regime, int64_t> counts;
   for (const Step& step : steps) ++counts[step.regime];

@@ -1,6 +1,7 @@
 // The steps of a trace (ProfilerStep#N): how long, how busy the device was, and what bounded them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,11 @@ enum class Regime : uint8_t {
   incomplete,       // device work without its launch, or a graph's launch without its work
 };
 const char* regime_name(Regime regime);  // "launch-bound"
+// For a reader, with the shares that decide: "the device is idle for at most 5% of the step, or ..."
+std::string regime_meaning(Regime regime);
+// In the order in which they are asked for: the first that holds.
+inline constexpr std::array kRegimes{Regime::incomplete,      Regime::cpu,          Regime::device_bound,
+                                     Regime::waiting_on_sync, Regime::launch_bound, Regime::host_bound};
 
 struct Step {
   std::string name;  // "ProfilerStep#2"

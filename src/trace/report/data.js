@@ -194,7 +194,7 @@ function loadModel(data) {
   const traces = data.traces.map((raw, index) => new Trace(raw, index, names));
   const first = Math.min(...traces.map(trace => trace.first)), last = Math.max(...traces.map(trace => trace.last));
   const margin = (last - first || 1000) * 0.01;
-  return {names, traces, diffs: data.diffs, first: first - margin, last: last + margin};
+  return {names, traces, diffs: data.diffs, regimes: new Map(data.regimes), first: first - margin, last: last + margin};
 }
 
 const formats = new Map();

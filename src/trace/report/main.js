@@ -69,6 +69,7 @@ class Page {
     showTotals(this.model);
     find("help-keys").append(...Object.entries(KEYS).map(([title, keys]) => make("section", {}, make("h3", {}, title),
       make("dl", {}, ...keys.flatMap(([key, does]) => [make("dt", {}, key), make("dd", {}, does)])))));
+    find("help-regimes").append(...[...this.model.regimes].flatMap(([name, meaning]) => [make("dt", {}, name), make("dd", {}, meaning)]));
     document.title = `${this.model.traces.map(trace => trace.raw.name).join(" · ")} – trace report`;
     this.listen();
   }

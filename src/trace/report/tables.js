@@ -159,7 +159,7 @@ class Tables {
       swatch.dataset.category = row.annotation ? "annotation" : this.categoryOf.get(value) ?? "none";
       return make("td", {className: "text named"}, swatch, button);
     }
-    if (column.text) return make("td", {className: "text", title: value ?? ""}, value ?? "");
+    if (column.text) return make("td", {className: "text", title: this.model.regimes.get(value) ?? value ?? ""}, value ?? "");
     const td = make("td", {}, value === null || value === undefined ? "–" : column.show(value));
     if (column.bar && value) td.style.setProperty("--share", `${value / most.get(column.key) * 100}%`);
     if (column.bar) td.classList.add("bar");
@@ -190,10 +190,11 @@ function showStrip(model, tables) {
     const said = diff ? diff.says.replace(/\bB\b/g, trace.letter) : several ? "the base of the comparison" : "";
     const note = make("td", {className: "text wide"}, problems ? make("span", {className: "problem", title: problems}, `⚠ ${problems} `) : null,
                       diff ? make("button", {className: "said", title: "Show the changes", onclick: () => { tables.trace = trace; tables.show("changes"); }}, said) : make("span", {className: "muted"}, said));
+    const explained = make("button", {title: model.regimes.get(regime), onclick: () => find("help").showModal()}, regime);
     const numbers = [number(wall, us), number(kernels, fixed), ...(device ? [number(busy, us), number(idle, us)] : []), number(steps, fixed), ...(several ? [change(diff?.damaged.some(Boolean) ? NaN : delta, diff?.steps_within_noise)] : [])];
     numbers.forEach((td, i) => { td.dataset.title = columns[i]; });  // shown where the page is too narrow for a heading
     return make("tr", {}, ...(several ? [make("td", {className: "letter"}, trace.letter)] : []), make("th", {scope: "row", className: "text trace", title: trace.summary.file}, trace.raw.name),
-                ...numbers, make("td", {className: "text regime"}, regime), note);
+                ...numbers, make("td", {className: "text regime"}, regime ? explained : ""), note);
   });
   find("traces").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
