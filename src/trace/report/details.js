@@ -139,6 +139,6 @@ function showTotals(model, range) {
       return make("tr", {}, make("th", {scope: "row"}, swatch, row.title), ...row.times.map(time => make("td", {}, time ? shown(time) : "–")));
     })));
   find("details").replaceChildren(make("div", {className: "details-head"}, make("h2", {}, title)), 
-    ...(used.length ? [table, make("p", {className: "hint"}, "A lane's nested slices count once. Click a slice for its details; hold Shift and drag to measure.")]
+    ...(used.length ? [table, make("p", {className: "hint"}, "A lane's nested slices count once. Where many slices share a pixel, a lane is as high as it was busy. Click a slice for its details; hold Shift and drag to measure.")]
                     : [make("p", {className: "muted"}, "No slices.")]));
 }
