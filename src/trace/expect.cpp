@@ -121,8 +121,9 @@ class Judge {
   Verdict kernel(const Rule& rule) const {
     if (seen_.kernels.empty()) return undecided(kNoKernels);
     std::vector<std::string_view> matching;
-    for (const std::string_view name : seen_.kernels)
-      if (matches_pattern(name, rule.pattern)) matching.push_back(name);
+    for (const auto& [name, brief] : seen_.kernels)
+      if (matches_pattern(name, rule.pattern) || matches_pattern(brief, rule.pattern))
+        matching.push_back(name);
     return {matching.empty() == (rule.kind == RuleKind::no_kernel),
             matching.empty() ? "none" : fmt::format("{}", fmt::join(matching, ", "))};
   }

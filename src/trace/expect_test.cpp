@@ -100,6 +100,15 @@ TEST(Expect, EachRuleCanPassAndFail) {
     EXPECT_FALSE(check(fails, eager).passed) << fails;
 }
 
+TEST(Expect, APatternMatchesTheFullNameOrTheShortOneThatTablesPrint) {
+  const Trace eager = real("mlp_eager");
+  for (const char* pattern : {"vectorized_elementwise MulFunctor", "*at::native::*MulFunctor*", "gemm *"}) {
+    EXPECT_TRUE(check(fmt::format("has_kernel = '{}'", pattern), eager).passed) << pattern;
+    EXPECT_FALSE(check(fmt::format("no_kernel = '{}'", pattern), eager).passed) << pattern;
+  }
+  EXPECT_FALSE(check("has_kernel = 'MulFunctor'", eager).passed) << "a part of neither is enough";
+}
+
 TEST(Expect, SaysWhatItFound) {
   const RuleResult result = check("kernels_per_step = 4", real("mlp_eager"));
   EXPECT_EQ(result.expected, "kernels_per_step = 4");

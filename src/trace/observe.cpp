@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trace/gaps.h"
+#include "trace/kernel_name.h"
 #include "trace/names.h"
 #include "trace/spread.h"
 #include "trace/summary.h"
@@ -46,7 +47,7 @@ class Observer {
     if (places_[i].step == kNoEvent) return;
     const std::string_view name = trace_.name(event);
     if (is_kernel(event.kind)) {
-      seen_.kernels.insert(name);
+      if (const auto [at, added] = seen_.kernels.try_emplace(name); added) at->second = short_name(name);
       for (uint32_t op = places_[i].op; op != kNoEvent; op = places_[op].op) ++kernels_of_[op];
     } else if (event.kind == EventKind::gpu_memcpy) {
       if (is_copy_to_host(name) || is_copy_from_host(name)) ++seen_.copies[name];

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +16,12 @@ namespace epilogue::trace {
 struct Observed {
   std::vector<Step> steps;
   bool has_device = false;
-  int64_t untied = 0;                           // count_untied
-  int64_t longest_gap_ns = 0;                   // begins in a step and is ended by its work
-  std::map<std::string, int64_t> memory_peaks;  // of trace/summary.h
-  std::set<std::string_view> kernels;
-  std::map<std::string_view, int64_t> copies;    // between host and device
-  std::map<std::string_view, int64_t> compiles;  // events that say something was compiled
+  int64_t untied = 0;                               // count_untied
+  int64_t longest_gap_ns = 0;                       // begins in a step and is ended by its work
+  std::map<std::string, int64_t> memory_peaks;      // of trace/summary.h
+  std::map<std::string_view, std::string> kernels;  // by name: short_name
+  std::map<std::string_view, int64_t> copies;       // between host and device
+  std::map<std::string_view, int64_t> compiles;     // events that say something was compiled
   // By op: how many of its calls launched so many kernels, with those of the ops they call.
   std::map<std::string_view, std::map<int64_t, int64_t>> calls_by_kernels;
 

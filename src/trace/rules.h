@@ -22,7 +22,7 @@ enum class RuleKind : uint8_t {
   device_idle_share,  // median over the steps
   longest_gap_us,     // a stream without work, inside a step
   memory_peak_bytes,  // allocated
-  has_kernel,         // inside the steps, matching the pattern
+  has_kernel,         // inside the steps, its name or short_name matching the pattern
   no_kernel,
   kernels_per_call,  // of the op: launched by each of its calls, with what it calls
   no_recompile,
