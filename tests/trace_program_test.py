@@ -153,6 +153,17 @@ class TraceProgram(unittest.TestCase):
         empty.write_text('{"traceEvents": []}')
         self.assertIn("it holds no event", self.result("trace", "expect", "--write", "-", empty, code=2))
 
+    def test_rules_from_a_trace_without_steps_say_what_to_call(self):
+        events = json.loads(gzip.decompress(real("mlp_eager").read_bytes()))
+        events["traceEvents"] = [e for e in events["traceEvents"] if not e["name"].startswith("ProfilerStep#")]
+        trace = self.path / "stepless.json"
+        trace.write_text(json.dumps(events))
+        done = subprocess.run([PROGRAM, "trace", "expect", "--write", "-", trace], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("kernels_per_call", done.stdout)
+        self.assertIn("stepless.json: marks no steps", done.stderr)
+        self.assertIn("prof.step()", done.stderr)
+
     def test_bad_rules_are_one_line_and_exit_2(self):
         said = self.result("trace", "expect", self.rules("[[rule]]\nkernels = 5\n"), real("mlp_eager"), code=2)
         self.assertIn("rules.toml:2: 'kernels' is not known", said)

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "epilogue/trace.h"
 #include "trace/expect.h"
+#include "trace/steps.h"
 
 namespace epilogue::cli {
 namespace {
@@ -27,6 +28,11 @@ void propose(const Options& options) {
   const trace::Trace read = trace::read_trace(options.paths.front());
   print_problems(read);
   const std::string rules = trace::propose_rules(read);
+  if (!trace::origin_of(read).is_step)
+    tell(fmt::format(
+        "{}: marks no steps, so that no rule on steps is proposed: call prof.step() after each, of a "
+        "profiler with a schedule",
+        read.source));
   if (options.write == "-")
     fmt::print("{}", rules);
   else

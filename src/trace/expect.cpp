@@ -18,7 +18,6 @@ struct Verdict {
 };
 
 constexpr std::string_view kUndecided = "cannot be decided: ";
-constexpr const char* kNoKernels = "the steps hold no kernels";
 
 Verdict undecided(const std::string& why) { return {false, fmt::format("{}{}", kUndecided, why)}; }
 
@@ -35,12 +34,10 @@ class Judge {
     if (rule.kind == RuleKind::no_problems) return problems();
     if (trace_.damaged) return of_damaged(rule);
     if (rule.kind == RuleKind::memory_peak_bytes) return memory_peak(rule);
-    if (seen_.steps.empty()) return undecided("the trace marks no steps (ProfilerStep#N)");
+    if (seen_.steps.empty()) return of_whole_trace(rule);
     if (rule.kind == RuleKind::no_recompile) return none_of(seen_.compiles, "compile event");
     if (rule.kind == RuleKind::step_time_us) return median(rule, &Step::wall_ns);  // needs no launches
-    if (seen_.untied > 0)
-      return undecided(
-          fmt::format("{} kernels or copies of the steps lack the call that launched them", seen_.untied));
+    if (seen_.untied > 0) return lacks_launches();
     switch (rule.kind) {
       case RuleKind::kernels_per_step:
         return kernels_per_step(rule);
@@ -63,6 +60,34 @@ class Judge {
   }
 
  private:
+  // Where no steps are marked the whole trace counts as one, as for `trace diff`. How long a step takes and
+  // what it launches it cannot tell.
+  Verdict of_whole_trace(const Rule& rule) const {
+    if (trace_.events.empty()) return undecided("the trace holds no event");
+    switch (rule.kind) {
+      case RuleKind::has_kernel:
+      case RuleKind::no_kernel:
+        return kernel(rule);
+      case RuleKind::no_recompile:
+        return none_of(seen_.compiles, "compile event");
+      case RuleKind::no_copy:
+        return needs_device(none_of(seen_.copies, "copy"));
+      case RuleKind::kernels_per_call:
+        return seen_.untied > 0 ? lacks_launches() : kernels_per_call(rule);
+      default:
+        return undecided("the trace marks no steps (ProfilerStep#N): call prof.step() after each");
+    }
+  }
+
+  bool of_steps() const { return !seen_.steps.empty(); }
+  Verdict lacks_launches() const {
+    return undecided(fmt::format("{} kernels or copies of the {} lack the call that launched them",
+                                 seen_.untied, of_steps() ? "steps" : "trace"));
+  }
+  Verdict hold_no(const std::string& what) const {
+    return undecided(fmt::format("the {} no {}", of_steps() ? "steps hold" : "trace holds", what));
+  }
+
   // What was lost can satisfy a bound or an absence and can break them; a kernel that is there stays there.
   Verdict of_damaged(const Rule& rule) const {
     if (rule.kind == RuleKind::has_kernel)
@@ -92,7 +117,7 @@ class Judge {
   }
 
   Verdict kernels_per_step(const Rule& rule) const {
-    if (!seen_.tells_of_kernels()) return undecided(kNoKernels);
+    if (!seen_.tells_of_kernels()) return hold_no("kernels");
     Verdict verdict{true, {}};
     std::vector<int64_t> counts;
     for (const Step& step : seen_.steps) {
@@ -119,7 +144,7 @@ class Judge {
   }
 
   Verdict kernel(const Rule& rule) const {
-    if (seen_.kernels.empty()) return undecided(kNoKernels);
+    if (seen_.kernels.empty()) return hold_no("kernels");
     std::vector<std::string_view> matching;
     for (const auto& [name, brief] : seen_.kernels)
       if (matches_pattern(name, rule.pattern) || matches_pattern(brief, rule.pattern))
@@ -136,8 +161,8 @@ class Judge {
       if ((bare ? bare_op_name(op) : op) != rule.pattern) continue;
       for (const auto& [kernels, calls] : counts) calls_by_kernels[kernels] += calls;
     }
-    if (calls_by_kernels.empty()) return undecided(fmt::format("the steps hold no op {}", rule.pattern));
-    if (seen_.kernels.empty()) return undecided("the steps hold no kernels");
+    if (calls_by_kernels.empty()) return hold_no(fmt::format("op {}", rule.pattern));
+    if (seen_.kernels.empty()) return hold_no("kernels");
     for (const auto& [kernels, calls] : calls_by_kernels) {
       verdict.passed &= rule.bound.holds(static_cast<double>(kernels));
       verdict.found +=

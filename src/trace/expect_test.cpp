@@ -9,6 +9,7 @@
 
 #include "real_traces.h"
 #include "test_data.h"
+#include "trace/links.h"
 
 namespace epilogue::trace {
 namespace {
@@ -131,8 +132,46 @@ TEST(Expect, WhatCannotBeDecidedFails) {
   for (const char* rule : {"kernels_per_step = {min = 0}", "step_time_us = {max = 1e9}", "no_copy = true",
                            "no_kernel = 'x'", "no_recompile = true", "device_idle_share = {max = 1}"}) {
     EXPECT_FALSE(check(rule, Trace{}).passed) << rule;
-    EXPECT_THAT(check(rule, Trace{}).found, HasSubstr("marks no steps"));
+    EXPECT_THAT(check(rule, Trace{}).found, HasSubstr("holds no event"));
   }
+}
+
+Trace without_steps(const std::string& name) {
+  Trace trace = real(name);
+  std::erase_if(trace.events, [](const Event& event) { return event.kind == EventKind::user_annotation; });
+  return trace;
+}
+
+TEST(Expect, WhatNeedsNoStepsIsDecidedOverATraceThatMarksNone) {
+  const Trace eager = without_steps("mlp_eager");
+  for (const char* holds : {"has_kernel = '*GeluCUDAKernelImpl*'", "no_kernel = 'triton_*'",
+                            "op = 'linear'\nkernels_per_call = 1", "no_recompile = true", "no_copy = true"})
+    EXPECT_TRUE(check(holds, eager).passed) << holds << ": " << check(holds, eager).found;
+  for (const char* fails : {"has_kernel = 'triton_*'", "no_kernel = '*GeluCUDAKernelImpl*'",
+                            "op = 'linear'\nkernels_per_call = 2"})
+    EXPECT_FALSE(check(fails, eager).passed) << fails;
+  for (const char* rule :
+       {"kernels_per_step = 5", "step_time_us = {max = 1e9}", "device_time_us = {max = 1e9}",
+        "device_idle_share = {max = 1}", "longest_gap_us = {max = 1e9}"})
+    EXPECT_THAT(check(rule, eager).found, HasSubstr("marks no steps")) << rule;
+}
+
+// Kernels without their launching call are none of any op's: that op's count is not known.
+TEST(Expect, WithoutStepsKernelsLackingTheirLaunchLeaveOpsUndecided) {
+  Trace untied = without_steps("mlp_eager");
+  std::erase_if(untied.events, [](const Event& event) { return is_runtime_call(event.kind); });
+  EXPECT_THAT(check("op = 'linear'\nkernels_per_call = {min = 0}", untied).found,
+              HasSubstr("of the trace lack the call"));
+  EXPECT_FALSE(check("no_kernel = '*GeluCUDAKernelImpl*'", untied).passed);
+}
+
+TEST(Expect, OfATraceWithoutStepsRulesThatNeedNoneAreProposed) {
+  const std::string rules = propose_rules(without_steps("mlp_eager"));
+  for (const char* rule : {"no_copy = true", "op = \"linear\"\nkernels_per_call = 1", "marks no steps"})
+    EXPECT_THAT(rules, HasSubstr(rule));
+  EXPECT_THAT(rules, Not(HasSubstr("step_time_us")));
+  for (const RuleResult& result : check_rules(parse_rules(rules, "proposed"), without_steps("mlp_eager")))
+    EXPECT_TRUE(result.passed) << result.rule << ": " << result.found;
 }
 
 // As PyTorch's of a CPU: not one kernel tells that none ran.

@@ -23,14 +23,29 @@ class Observer {
     seen_.has_device = summary.ops.has_device;
     seen_.memory_peaks = memory_peaks(summary);
     places_ = place_events(trace, launches_, seen_.steps);
-    seen_.untied = count_untied(trace, launches_, seen_.steps);
+    seen_.untied = seen_.steps.empty() ? count_all_untied() : count_untied(trace, launches_, seen_.steps);
   }
 
   Observed observe() {
     for (uint32_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (uint32_t i = 0; i < trace_.events.size(); ++i)
-      if (trace_.events[i].kind == EventKind::cpu_op && places_[i].step != kNoEvent)
+      if (trace_.events[i].kind == EventKind::cpu_op && counts(i))
         ++seen_.calls_by_kernels[trace_.name(trace_.events[i])][kernels_of_[i]];
+    if (!seen_.steps.empty()) find_longest_gap();
+    return std::move(seen_);
+  }
+
+ private:
+  bool counts(uint32_t i) const { return seen_.steps.empty() || places_[i].step != kNoEvent; }
+
+  int64_t count_all_untied() const {
+    int64_t untied = 0;
+    for (size_t i = 0; i < trace_.events.size(); ++i)
+      untied += is_device_work(trace_.events[i].kind) && launches_[i] == kNoEvent;
+    return untied;
+  }
+
+  void find_longest_gap() {
     StepSearch search(seen_.steps);
     for (const Gap& gap : find_unexplained_gaps(trace_)) {
       const uint32_t step = places_[gap.ended_by].step;
@@ -38,13 +53,11 @@ class Observer {
       seen_.longest_gap_ns = gap.duration_ns;
       break;  // they come longest first
     }
-    return std::move(seen_);
   }
 
- private:
   void add(uint32_t i) {
     const Event& event = trace_.events[i];
-    if (places_[i].step == kNoEvent) return;
+    if (!counts(i)) return;
     const std::string_view name = trace_.name(event);
     if (is_kernel(event.kind)) {
       if (const auto [at, added] = seen_.kernels.try_emplace(name); added) at->second = short_name(name);

@@ -12,11 +12,12 @@
 
 namespace epilogue::trace {
 
-// Names are views into the trace. All but the memory is of the steps alone.
+// Names are views into the trace. All but the memory is of the steps alone, or of the whole trace where it
+// marks none.
 struct Observed {
   std::vector<Step> steps;
   bool has_device = false;
-  int64_t untied = 0;                               // count_untied
+  int64_t untied = 0;                               // count_untied; without steps of the whole trace
   int64_t longest_gap_ns = 0;                       // begins in a step and is ended by its work
   std::map<std::string, int64_t> memory_peaks;      // of trace/summary.h
   std::map<std::string_view, std::string> kernels;  // by name: short_name

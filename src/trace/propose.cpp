@@ -38,13 +38,10 @@ class Proposal {
           fmt::format("memory of {} stays within bounds", device),
           fmt::format("device = {}\nmemory_peak_bytes = {{max = {:.0f}}}", json_quote(device),
                       std::ceil(kMemoryRoom * static_cast<double>(peak))));
-    if (seen_.steps.empty()) return;
-    if (seen_.compiles.empty()) add("", "nothing is compiled in a step", "no_recompile = true");
-    add_time("a step's wall time, median", "step_time_us", median_of(seen_.steps, &Step::wall_ns), kTimeRoom);
-    if (seen_.untied > 0) return;
-    add_kernel_counts();
-    if (seen_.has_device) add_device();
-    if (!seen_.kernels.empty()) add_ops();
+    if (!seen_.steps.empty())
+      add_of_steps();
+    else if (!trace.events.empty())
+      add_of_whole_trace();
   }
 
   std::string text() const { return text_; }
@@ -54,6 +51,27 @@ class Proposal {
     text_ += "\n[[rule]]";
     if (!comment.empty()) text_ += fmt::format("  # {}", comment);
     text_ += fmt::format("\nname = {}\n{}\n", json_quote(name), line);
+  }
+
+  void add_of_steps() {
+    if (seen_.compiles.empty()) add("", "nothing is compiled in a step", "no_recompile = true");
+    add_time("a step's wall time, median", "step_time_us", median_of(seen_.steps, &Step::wall_ns), kTimeRoom);
+    if (seen_.untied > 0) return;
+    add_kernel_counts();
+    if (seen_.has_device) add_device();
+    add_no_copy();
+    if (!seen_.kernels.empty()) add_ops();
+  }
+
+  void add_of_whole_trace() {
+    if (seen_.compiles.empty()) add("", "nothing is compiled", "no_recompile = true");
+    add_no_copy();
+    if (seen_.untied == 0 && !seen_.kernels.empty()) add_ops();
+  }
+
+  void add_no_copy() {
+    if (seen_.has_device && seen_.copies.empty())
+      add("", "no copy between host and device", "no_copy = true");
   }
 
   void add_time(const char* name, const char* key, int64_t ns, double room) {
@@ -78,7 +96,6 @@ class Proposal {
     add(fmt::format("{:.4f}; a tenth of the step above", idle), "the device is kept busy",
         fmt::format("device_idle_share = {{max = {}}}", std::min(1.0, rounded_up(idle + kIdleRoom))));
     add_time("no stream waits long in a step", "longest_gap_us", seen_.longest_gap_ns, kGapRoom);
-    if (seen_.copies.empty()) add("", "no copy between host and device", "no_copy = true");
   }
 
   void add_ops() {
@@ -112,8 +129,10 @@ std::string propose_rules(const Trace& trace) {
   EP_CHECK(!rules.empty(), "{}: no rule can be proposed: it marks no steps and has problems", trace.source);
   return fmt::format(
       "# Proposed by `epilogue trace expect --write`{}. Keep what matters.\n"
-      "# A number is met exactly; {{min = ..., max = ...}} are bounds. docs/expect.md lists the keys.\n{}",
-      is_plain(trace.source) ? fmt::format(" from {}", trace.source) : "", rules);
+      "# A number is met exactly; {{min = ..., max = ...}} are bounds. docs/expect.md lists the keys.\n{}{}",
+      is_plain(trace.source) ? fmt::format(" from {}", trace.source) : "",
+      origin_of(trace).is_step ? "" : "# The trace marks no steps, so that nothing is expected of a step.\n",
+      rules);
 }
 
 }  // namespace epilogue::trace
