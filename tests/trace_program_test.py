@@ -184,9 +184,19 @@ class TraceProgram(unittest.TestCase):
     def test_written_rules_pass_on_their_trace(self):
         rules = self.path / "proposed.toml"
         for file in (real("mlp_fp32_gelu"), self.ours()):
-            self.result("trace", "expect", "--write", rules, file)
+            self.result("trace", "expect", "--write", rules, file, "--force")
             self.result("trace", "expect", rules, file)
         self.assertIn("[[rule]]", self.result("trace", "expect", "--write", "-", real("mlp_eager")))
+
+    def test_written_rules_replace_no_edited_ones_unless_forced(self):
+        rules = self.rules("# mine\n")
+        said = self.result("trace", "expect", "--write", rules, real("mlp_eager"), code=2)
+        self.assertIn("rules.toml: is there already and may have been edited", said)
+        self.assertEqual((said.count("\n"), rules.read_text()), (1, "# mine\n"))
+        self.result("trace", "expect", "--write", "/dev/null", real("mlp_eager"))
+        self.result("trace", "expect", "--write", rules, "--force", real("mlp_eager"))
+        self.assertIn("[[rule]]", rules.read_text())
+        self.assertIn("--force goes with --write", self.result("trace", "expect", rules, real("mlp_eager"), "--force", code=2))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,12 +21,22 @@ namespace {
 struct Options {
   std::vector<std::string> paths;  // RULES FILE..., with --write FILE
   std::string write, junit, format = "table";
+  bool force = false;
 };
+
+// Rules are written once and edited from then on. A pipe or a device holds nothing that could be lost.
+void check_not_there(const Options& options) {
+  std::error_code error;
+  EP_CHECK(options.force || options.write == "-" || !std::filesystem::is_regular_file(options.write, error),
+           "{}: is there already and may have been edited: expected another name, or --force to replace it",
+           options.write);
+}
 
 void propose(const Options& options) {
   EP_CHECK(options.paths.size() == 1, "trace expect --write: expected one trace, got {}",
            options.paths.size());
   check_no_input(options.write, options.paths);
+  check_not_there(options);
   const trace::Trace read = trace::read_trace(options.paths.front());
   print_problems(read);
   const std::string rules = trace::propose_rules(read);
@@ -40,6 +52,7 @@ void propose(const Options& options) {
 }
 
 int check(const Options& options) {
+  EP_CHECK(!options.force, "trace expect: --force goes with --write");
   EP_CHECK(options.paths.size() > 1, "trace expect: expected a rules file and at least one trace");
   check_no_input(options.junit, options.paths);
   const std::vector<trace::Rule> rules = trace::read_rules(options.paths.front());
@@ -71,7 +84,8 @@ void add_trace_expect(Command trace, int& exit_code) {
       .required()
       .shown_as("FILE...");
   command.add_option("--write", options->write,
-                     "write rules that the trace passes to this file; - is standard output");
+                     "write rules that the trace passes to this new file; - is standard output");
+  command.add_flag("--force", options->force, "with --write: replace a file that is there");
   command.add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
   add_format_option(command, options->format);
   command.footer(
