@@ -96,6 +96,13 @@ class TraceProgram(unittest.TestCase):
         self.assertEqual(whole, [])
         self.assertIn("gzip data is cut short", [problem["what"] for problem in damaged])
 
+    def test_no_step_of_a_cut_trace_is_said_to_be_bound_by_anything(self):
+        cut = self.path / "cut.json.gz"
+        cut.write_bytes(real("mlp_eager").read_bytes()[:4000])
+        found = json.loads(self.result("trace", "summary", cut, "--format", "json"))
+        self.assertEqual({step["regime"] for step in found["steps"]} | {found["regime"]}, {"incomplete"})
+        self.assertNotIn("-bound", self.result("trace", "summary", cut))
+
     def test_a_terminal_is_not_given_what_it_would_obey(self):
         trace = self.path / "escapes.json"
         name = "k\x1b[31m\x07"

@@ -103,6 +103,7 @@ class StepFinder {
     for (size_t i = 0; i < trace_.events.size(); ++i) add(i);
     for (size_t s = 0; s < steps_.size(); ++s) {
       Step& step = steps_[s];
+      step.damaged = trace_.damaged;
       choose_device(step, measured_[s]);
       set_host_time(step, measured_[s]);
       step.regime = decide(step, measured_[s]);
@@ -175,8 +176,7 @@ class StepFinder {
   }
 
   Regime decide(const Step& step, const Measured& measured) const {
-    if (measured.untied) return Regime::incomplete;
-    if (!has_device_ && trace_.damaged && !trace_.devices.empty()) return Regime::incomplete;
+    if (measured.untied || step.damaged) return Regime::incomplete;
     if (!has_device_) return Regime::cpu;
     if (is_device_bound(step)) return Regime::device_bound;
     if (share(step.sync_ns, step.wall_ns) >= kSyncShare) return Regime::waiting_on_sync;
@@ -276,10 +276,16 @@ std::string Step::reason() const {
   const auto percent = [&](int64_t part) { return 100 * share(part, wall_ns); };
   const int64_t ran_ns = wall_ns - device_idle_ns;
   if (regime == Regime::cpu) return fmt::format("kernels run {:.0f}% of the step", percent(ran_ns));
-  return fmt::format(
-      "{} busy {:.0f}% of the step, host {:.0f}% in ops and launches, {:.0f}% waiting{}",
-      devices > 1 ? gpu_name(device) : "device", percent(ran_ns), percent(host_ops_ns), percent(sync_ns),
-      regime == Regime::incomplete ? "; some device work is missing or cannot be tied to its launch" : "");
+  const std::string seen =
+      fmt::format("{} busy {:.0f}% of the step, host {:.0f}% in ops and launches, {:.0f}% waiting",
+                  devices > 1    ? gpu_name(device)
+                  : devices == 1 ? "device"
+                                 : "kernels",
+                  percent(ran_ns), percent(host_ops_ns), percent(sync_ns));
+  if (damaged) return fmt::format("the trace is damaged, events may be missing; of those left: {}", seen);
+  return seen + (regime == Regime::incomplete
+                     ? "; some device work is missing or cannot be tied to its launch"
+                     : "");
 }
 
 Origin origin_of(const Trace& trace) {

@@ -17,7 +17,9 @@ enum class Regime : uint8_t {
   waiting_on_sync,  // the host waits for the device, the device is idle at times
   host_bound,       // the host does something else than ops
   cpu,              // the trace has no device
-  incomplete,       // device work without its launch, or a graph's launch without its work
+  // device work without its launch, a graph's launch without its work, or a damaged trace: what it lost may
+  // be any step's
+  incomplete,
 };
 const char* regime_name(Regime regime);  // "launch-bound"
 // For a reader, with the shares that decide: "the device is idle for at most 5% of the step, or ..."
@@ -40,6 +42,7 @@ struct Step {
   // A host thread is inside *Synchronize or a copy that it waits for, and none inside an op.
   int64_t sync_ns = 0;
   Regime regime = Regime::host_bound;
+  bool damaged = false;        // the trace is, so that all figures are of what is left
   std::string reason() const;  // the numbers the regime was decided from
 };
 

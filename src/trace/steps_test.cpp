@@ -199,6 +199,24 @@ TEST(Steps, WorkThatCannotBeTiedToALaunchMakesAStepIncomplete) {
   EXPECT_EQ(untied.step().regime, Regime::incomplete);
 }
 
+TEST(Steps, OfADamagedTraceAreIncomplete) {
+  Synthetic made;
+  made.op(5, 90);
+  made.kernel(10, 20, 10);
+  EXPECT_EQ(made.step().regime, Regime::launch_bound);
+  made.trace.damaged = true;
+  EXPECT_EQ(made.step().regime, Regime::incomplete);
+  EXPECT_EQ(
+      made.step().reason(),
+      "the trace is damaged, events may be missing; of those left: device busy 10% of the step, host 90% in "
+      "ops and launches, 0% waiting");
+  Synthetic cpu;
+  cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), 12, 20));
+  cpu.trace.damaged = true;
+  EXPECT_EQ(cpu.step().regime, Regime::incomplete);
+  EXPECT_THAT(cpu.step().reason(), HasSubstr("of those left: kernels busy 20% of the step"));
+}
+
 TEST(Steps, AGraphIsALaunchOfSeveralKernelsUnlessTheyAreMissing) {
   Synthetic graph;
   graph.kernel(10, 20, 10);

@@ -107,6 +107,9 @@ TEST(Summary, OfOpsAloneNothingIsSaidOfADevice) {
   const std::string text = summary_text({summarise(ops.trace)});
   EXPECT_THAT(text, HasSubstr("Median of 1 step: wall 100.000us. The trace holds no kernels.\n"));
   EXPECT_THAT(text, Not(HasSubstr("Device idle")));
+  ops.trace.damaged = true;
+  EXPECT_THAT(summary_text({summarise(ops.trace)}),
+              HasSubstr("What is left of the trace holds no kernels.\n"));
 }
 
 TEST(Summary, SeveralFilesStandSideBySide) {

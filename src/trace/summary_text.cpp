@@ -25,9 +25,10 @@ std::string steps_of_ops_text(const Summary& summary, int rows) {
                        [](const Step& step) -> std::vector<std::string> {
                          return {step.name, time_text(step.wall_ns)};
                        }) +
-         fmt::format("Median of {}: wall {}. The trace holds no kernels.\n",
+         fmt::format("Median of {}: wall {}. {} holds no kernels.\n",
                      counted(static_cast<int64_t>(summary.steps.size()), "step"),
-                     time_text(median_of(summary.steps, &Step::wall_ns)));
+                     time_text(median_of(summary.steps, &Step::wall_ns)),
+                     summary.damaged ? "What is left of the trace" : "The trace");
 }
 
 std::string steps_text(const Summary& summary, int rows) {
