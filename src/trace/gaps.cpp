@@ -200,6 +200,11 @@ std::string host_text(const Trace& trace, const Gap& gap) {
   return fmt::format("{}, {:.0f}% unrecorded", host, percent(gap.unrecorded_ns));
 }
 
+// Two kernels that came one after the other look like a gap where the one between them is lost.
+std::string damage_text(const Trace& trace) {
+  return trace.damaged ? ": DAMAGED: a gap may hold kernels or copies that were lost" : "";
+}
+
 std::string first_wait_text(const FirstWait& wait) {
   if (wait.longest_ns < 0) return "";
   return fmt::format("Not among the gaps: {}{} from {}.\n", wait.of_device ? "" : "at most ",
@@ -224,8 +229,9 @@ std::string gaps_text(const Trace& trace, int rows) {
   const std::vector<Gap> all = finder.find();
   const std::string first_wait = first_wait_text(finder.first_wait());
   if (all.empty())
-    return fmt::format("{}: {}\n{}", trace.source,
-                       finder.has_kernels() ? "no gaps" : "no kernels, so no gaps", first_wait);
+    return fmt::format("{}: {}{}\n{}", trace.source,
+                       finder.has_kernels() ? "no gaps" : "no kernels, so no gaps",
+                       trace.damaged ? ", in what is left of a DAMAGED trace" : "", first_wait);
   const Origin origin = origin_of(trace);
   TextTable table({{"Idle"},
                    {origin.is_step ? "After the first step's start" : "After the first event"},
@@ -241,8 +247,8 @@ std::string gaps_text(const Trace& trace, int rows) {
                    short_name(name_of(trace, gap.ended_by)), name_of(trace, gap.launched_by),
                    host_text(trace, gap)});
   }
-  return fmt::format("{}\n{}{}{}", trace.source, table.to_string(), rows_left_out(all.size(), rows),
-                     first_wait);
+  return fmt::format("{}{}\n{}{}{}", trace.source, damage_text(trace), table.to_string(),
+                     rows_left_out(all.size(), rows), first_wait);
 }
 
 std::string gaps_json(const Trace& trace, int rows) {
@@ -259,9 +265,10 @@ std::string gaps_json(const Trace& trace, int rows) {
         us(gap.unrecorded_ns));
   };
   const int64_t wait = finder.first_wait().longest_ns;
-  return fmt::format("{{\"file\":{},\n\"gaps\":{},\n\"first_wait_us\":{},\n\"problems\":{}}}",
-                     json_quote(trace.source), json_array(finder.explained(finder.find(), rows), gap_json),
-                     wait < 0 ? "null" : us_json(wait), problems_json(trace.problems));
+  return fmt::format(
+      "{{\"file\":{},\n\"damaged\":{},\n\"gaps\":{},\n\"first_wait_us\":{},\n\"problems\":{}}}",
+      json_quote(trace.source), trace.damaged, json_array(finder.explained(finder.find(), rows), gap_json),
+      wait < 0 ? "null" : us_json(wait), problems_json(trace.problems));
 }
 
 }  // namespace epilogue::trace

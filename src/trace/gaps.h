@@ -37,6 +37,7 @@ std::vector<Gap> find_gaps(const Trace& trace, int most);
 std::vector<Gap> find_unexplained_gaps(const Trace& trace);
 
 std::string gaps_text(const Trace& trace, int rows);
-std::string gaps_json(const Trace& trace, int rows);  // {"file","gaps":[{...}],"first_wait_us","problems"}
+std::string gaps_json(const Trace& trace,
+                      int rows);  // {"file","damaged","gaps":[{...}],"first_wait_us","problems"}
 
 }  // namespace epilogue::trace

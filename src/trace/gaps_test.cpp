@@ -18,6 +18,7 @@ using testing::ContainsRegex;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 TEST(Gaps, LongestFirstWithWhatTheHostDid) {
   Synthetic synthetic;
@@ -116,6 +117,20 @@ TEST(Gaps, AreToldFromTheFirstStepsStartWithTheirStep) {
   EXPECT_THAT(gaps_text(late.trace, -1),
               AllOf(HasSubstr("After the first event  Step"), ContainsRegex("20.000us +60.000us  - ")));
   EXPECT_THAT(gaps_json(late.trace, -1), HasSubstr(R"("at_us":60.000,"step":null,)"));
+}
+
+TEST(Gaps, OfADamagedTraceMayHoldWhatWasLost) {
+  Synthetic made;
+  made.trace.source = "t.json";
+  made.kernel(1, 5, 5);
+  made.kernel(44, 50, 10);
+  order_events(made.trace);
+  EXPECT_THAT(gaps_text(made.trace, -1), StartsWith("t.json\n"));
+  EXPECT_THAT(gaps_json(made.trace, -1), HasSubstr("\"damaged\":false"));
+  made.trace.damaged = true;
+  EXPECT_THAT(gaps_text(made.trace, -1),
+              StartsWith("t.json: DAMAGED: a gap may hold kernels or copies that were lost\n"));
+  EXPECT_THAT(gaps_json(made.trace, -1), HasSubstr("\"damaged\":true"));
 }
 
 TEST(Gaps, OfARealTraceNameTheKernelAndItsOp) {
