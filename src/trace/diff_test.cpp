@@ -255,6 +255,8 @@ TEST(Diff, OfManyStepsTheOutermostDoNotCount) {
 TEST(Diff, TimeThatComesFromNothingExceedsAnyShare) {
   Made idle;
   idle.step(100);
+  idle.kernel("aten::mul", "k", 10, 5);
+  for (int i = 0; i < 2; ++i) idle.step(100);
   const Diff diff = diff_traces(idle.done(), one_kernel_steps({5}));
   EXPECT_THAT(diff_sentence(diff), HasSubstr("5.000us instead of none"));
   EXPECT_EQ(failed_conditions(diff, {"device-time:500%"}).size(), 1u);
@@ -305,9 +307,20 @@ TEST(Diff, AnotherGridMakesNoNewKernel) {
 
 TEST(Diff, ATraceWithoutStepsSaysSo) {
   const Diff diff = diff_traces(Trace{}, one_kernel_steps({5}));
-  EXPECT_THAT(diff_sentence(diff), StartsWith("A marks no steps"));
+  EXPECT_THAT(diff_sentence(diff), HasSubstr(" A marks no steps (ProfilerStep#N), so the whole trace"));
   EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}), ElementsAre(HasSubstr("cannot be decided")));
   EXPECT_THAT(diff_sentence(diff_traces(Trace{}, Trace{})), StartsWith("Neither trace marks steps"));
+}
+
+TEST(Diff, ATraceWithoutAnyKernelsSaysSoFirstAndNothingOfTheirTime) {
+  const Trace whole = one_kernel_steps({5, 5, 5});
+  Trace ops = one_kernel_steps({5, 5, 5});
+  std::erase_if(ops.events, [](const Event& event) { return event.kind == EventKind::kernel; });
+  const std::string text = diff_text(diff_traces(whole, ops));
+  EXPECT_THAT(text, StartsWith("B holds no GPU kernels: was CUDA activity recorded? Nothing is said of"));
+  for (const char* claim : {"-100", "shorter", "gone"})
+    EXPECT_THAT(text.substr(0, text.find("Only in")), Not(HasSubstr(claim)));
+  EXPECT_THAT(diff_sentence(diff_traces(ops, whole)), StartsWith("A holds no GPU kernels: was CUDA"));
 }
 
 TEST(Diff, MemoryMayRiseOnNoDevice) {

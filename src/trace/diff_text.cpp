@@ -32,6 +32,13 @@ bool on_different_machines(const Diff& diff) {
   return diff.a.has_device != diff.b.has_device && diff.a.kernels.high > 0 && diff.b.kernels.high > 0;
 }
 
+// A trace without device work beside one with kernels: those are hardly gone, they were not recorded.
+const DiffTotals* side_without_kernels(const Diff& diff) {
+  if (diff.a.ran_nothing() && !diff.b.kernel_names.empty()) return &diff.a;
+  if (diff.b.ran_nothing() && !diff.a.kernel_names.empty()) return &diff.b;
+  return nullptr;
+}
+
 std::string kernel_counts(const Diff& diff) {
   const int64_t a = diff.a.kernels.median, b = diff.b.kernels.median;
   if (on_different_machines(diff)) {
@@ -101,11 +108,11 @@ std::string totals_text(const Diff& diff) {
   const auto change = [&](const Spread& in_a, const Spread& in_b) {
     return diff.damaged() ? "" : table_change(in_a, in_b);
   };
-  const bool tied = !diff.untied();
+  const bool comparable = !diff.untied() && !side_without_kernels(diff);
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
     table.add_row({a.has_device && b.has_device ? "device time" : "in kernels", time_text(a.device_ns.median),
-                   time_text(b.device_ns.median), tied ? change(a.device_ns, b.device_ns) : ""});
+                   time_text(b.device_ns.median), comparable ? change(a.device_ns, b.device_ns) : ""});
     table.add_row(
         {"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median), change(a.wall_ns, b.wall_ns)});
   }
@@ -195,6 +202,24 @@ std::string untied_sentence(const Diff& diff) {
       a, a.empty() || b.empty() ? "" : ", ", b, time_change(diff.a.wall_ns, diff.b.wall_ns));
 }
 
+std::string no_steps_sentence(const Diff& diff, const std::string& changes) {
+  const char* which = diff.a.steps   ? "B marks no steps"
+                      : diff.b.steps ? "A marks no steps"
+                                     : "Neither trace marks steps";
+  return fmt::format("{} (ProfilerStep#N), so the whole trace counts as one{}.", which, changes);
+}
+
+std::string lacking_kernels_sentence(const Diff& diff) {
+  const bool in_b = side_without_kernels(diff) == &diff.b;
+  const bool device = (in_b ? diff.a : diff.b).has_device;
+  const std::string lacks =
+      fmt::format("{} holds no {}", in_b ? 'B' : 'A',
+                  device ? "GPU kernels: was CUDA activity recorded?" : "kernels: were they recorded?");
+  if (diff.a.steps == 0 || diff.b.steps == 0) return fmt::format("{} {}", lacks, no_steps_sentence(diff, ""));
+  return fmt::format("{} Nothing is said of kernels and device time; the step's wall time is {}.", lacks,
+                     time_change(diff.a.wall_ns, diff.b.wall_ns));
+}
+
 std::string file_text(char which, const DiffTotals& totals) {
   std::string text =
       fmt::format("{}: {}, {}\n", which, totals.file, counted(static_cast<int64_t>(totals.steps), "step"));
@@ -208,13 +233,9 @@ std::string file_text(char which, const DiffTotals& totals) {
 std::string diff_sentence(const Diff& diff) {
   if (diff.damaged()) return damage_sentence(diff);
   if (diff.untied()) return untied_sentence(diff);
-  if (diff.a.steps == 0 || diff.b.steps == 0) {
-    const char* which = diff.a.steps   ? "B marks no steps"
-                        : diff.b.steps ? "A marks no steps"
-                                       : "Neither trace marks steps";
-    return fmt::format("{} (ProfilerStep#N), so the whole trace counts as one{}.", which,
-                       diff.empty() ? "; nothing changed" : kernel_changes(diff));
-  }
+  if (side_without_kernels(diff)) return lacking_kernels_sentence(diff);
+  if (diff.a.steps == 0 || diff.b.steps == 0)
+    return no_steps_sentence(diff, diff.empty() ? "; nothing changed" : kernel_changes(diff));
   if (diff.empty() && diff.a.wall_ns.median == diff.b.wall_ns.median)
     return fmt::format("Nothing changed: {} per step, the same ops and times.",
                        counted(diff.a.kernels.median, "kernel"));
