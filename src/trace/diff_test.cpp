@@ -224,7 +224,7 @@ TEST(Diff, ASlowFirstStepOfARealTraceDoesNotHideThreeTimesTheTime) {
   const Diff diff = diff_traces(real("linear_eager"), real("linear_compile"));
   EXPECT_THAT(failed_conditions(diff, {"step-time:5%"}),
               ElementsAre(HasSubstr("177.459us instead of 61.193us, +190.0%")));
-  EXPECT_THAT(diff_sentence(diff), EndsWith("its wall time 2.9 times as long."));
+  EXPECT_THAT(diff_sentence(diff), EndsWith(", the host's time per step 2.9 times as long."));
 }
 
 TEST(Diff, FromThreeStepsOnTheSlowestDoesNotCount) {

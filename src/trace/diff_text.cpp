@@ -52,6 +52,12 @@ std::string kernel_counts(const Diff& diff) {
   return fmt::format("B runs {} per step instead of {}", counted(b, "kernel"), a);
 }
 
+// Without a wait at its end a step is over for the host before the device has run it: what the host took
+// must not be read as the device's.
+const char* wall_time(const Diff& diff) {
+  return diff.a.has_device || diff.b.has_device ? "the host's time per step" : "the step's wall time";
+}
+
 std::string kernel_changes(const Diff& diff) {
   std::vector<std::string> parts;
   for (const Fusion& fusion : diff.fusions)
@@ -113,8 +119,8 @@ std::string totals_text(const Diff& diff) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
     table.add_row({a.has_device && b.has_device ? "device time" : "in kernels", time_text(a.device_ns.median),
                    time_text(b.device_ns.median), comparable ? change(a.device_ns, b.device_ns) : ""});
-    table.add_row(
-        {"wall", time_text(a.wall_ns.median), time_text(b.wall_ns.median), change(a.wall_ns, b.wall_ns)});
+    table.add_row({diff.a.has_device || diff.b.has_device ? "wall (the host's)" : "wall",
+                   time_text(a.wall_ns.median), time_text(b.wall_ns.median), change(a.wall_ns, b.wall_ns)});
   }
   for (const auto& [device, peak] : a.memory_peaks)
     if (const auto other = b.memory_peaks.find(device); other != b.memory_peaks.end())
@@ -196,10 +202,9 @@ std::string untied_sentence(const Diff& diff) {
     return totals.untied == 0 ? "" : fmt::format("{} {}", which, totals.lacking_launches());
   };
   const std::string a = lacks('A', diff.a), b = lacks('B', diff.b);
-  return fmt::format(
-      "{}{}{}: nothing is said of kernels and device time, below is what is left; the step's wall time is "
-      "{}.",
-      a, a.empty() || b.empty() ? "" : ", ", b, time_change(diff.a.wall_ns, diff.b.wall_ns));
+  return fmt::format("{}{}{}: nothing is said of kernels and device time, below is what is left; {} is {}.",
+                     a, a.empty() || b.empty() ? "" : ", ", b, wall_time(diff),
+                     time_change(diff.a.wall_ns, diff.b.wall_ns));
 }
 
 std::string no_steps_sentence(const Diff& diff, const std::string& changes) {
@@ -216,7 +221,7 @@ std::string lacking_kernels_sentence(const Diff& diff) {
       fmt::format("{} holds no {}", in_b ? 'B' : 'A',
                   device ? "GPU kernels: was CUDA activity recorded?" : "kernels: were they recorded?");
   if (diff.a.steps == 0 || diff.b.steps == 0) return fmt::format("{} {}", lacks, no_steps_sentence(diff, ""));
-  return fmt::format("{} Nothing is said of kernels and device time; the step's wall time is {}.", lacks,
+  return fmt::format("{} Nothing is said of kernels and device time; {} is {}.", lacks, wall_time(diff),
                      time_change(diff.a.wall_ns, diff.b.wall_ns));
 }
 
@@ -241,11 +246,11 @@ std::string diff_sentence(const Diff& diff) {
                        counted(diff.a.kernels.median, "kernel"));
   if (on_different_machines(diff))
     return kernel_counts(diff) +
-           fmt::format("; the step's wall time is {}.", time_change(diff.a.wall_ns, diff.b.wall_ns));
+           fmt::format("; {} is {}.", wall_time(diff), time_change(diff.a.wall_ns, diff.b.wall_ns));
   return kernel_counts(diff) + kernel_changes(diff) +
-         fmt::format("; the step's {} time is {}, its wall time {}.",
+         fmt::format("; the step's {} time is {}, {} {}.",
                      diff.a.has_device || diff.b.has_device ? "device" : "CPU kernel",
-                     time_change(diff.a.device_ns, diff.b.device_ns),
+                     time_change(diff.a.device_ns, diff.b.device_ns), wall_time(diff),
                      time_change(diff.a.wall_ns, diff.b.wall_ns));
 }
 
