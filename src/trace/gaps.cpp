@@ -1,6 +1,9 @@
 #include "trace/gaps.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <span>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -9,6 +12,7 @@
 #include "trace/intervals.h"
 #include "trace/kernel_name.h"
 #include "trace/names.h"
+#include "trace/numbers.h"
 #include "trace/print.h"
 #include "trace/steps.h"
 
@@ -36,18 +40,41 @@ class GapFinder {
 
   bool has_kernels() const { return has_device_ || has_cpu_kernels_; }
 
-  std::vector<Gap> find() const {
-    std::vector<Gap> gaps = has_device_ ? between_work() : between_cpu_kernels();
-    std::stable_sort(gaps.begin(), gaps.end(),
+  struct Found {
+    std::vector<Gap> gaps;
+    int64_t worked_ns = 0;  // between them, before and after
+  };
+
+  Found find() const {
+    Found found = has_device_ ? between_work() : between_cpu_kernels();
+    std::stable_sort(found.gaps.begin(), found.gaps.end(),
                      [](const Gap& a, const Gap& b) { return a.duration_ns > b.duration_ns; });
-    return gaps;
+    return found;
   }
 
-  // The first `most` of them, explained.
-  std::vector<Gap> explained(std::vector<Gap> gaps, int most) const {
-    if (most >= 0 && gaps.size() > static_cast<size_t>(most)) gaps.resize(static_cast<size_t>(most));
-    for (Gap& gap : gaps) explain(gap);
-    return gaps;
+  // All of them, explained.
+  Found explained() const {
+    Found found = find();
+    for (Gap& gap : found.gaps) explain(gap);
+    return found;
+  }
+
+  GapSum sum(const Found& found) const {
+    GapSum sum{.gaps = static_cast<int64_t>(found.gaps.size()), .window_ns = found.worked_ns};
+    std::map<std::string_view, GapSum::Host> hosts;
+    for (const Gap& gap : found.gaps) {
+      add_saturated(sum.idle_ns, gap.duration_ns);
+      GapSum::Host& host = hosts[host_of(gap)];
+      ++host.gaps;
+      add_saturated(host.idle_ns, gap.duration_ns);
+    }
+    add_saturated(sum.window_ns, sum.idle_ns);
+    for (auto& [name, host] : hosts) {
+      host.name = name;
+      sum.by_host.push_back(std::move(host));
+    }
+    std::ranges::stable_sort(sum.by_host, std::ranges::greater(), &GapSum::Host::idle_ns);
+    return sum;
   }
 
   FirstWait first_wait() const {
@@ -74,16 +101,22 @@ class GapFinder {
  private:
   static constexpr int64_t kNever = INT64_MIN;
 
-  std::vector<Gap> between_work() const {
-    std::vector<Gap> gaps;
-    std::vector<int64_t> busy_until(trace_.tracks.size(), kNever);
-    for (uint32_t i = 0; i < trace_.events.size(); ++i)
-      if (is_device_work(trace_.events[i].kind)) add_gap(i, busy_until[trace_.events[i].track], gaps);
-    return gaps;
+  std::string_view host_of(const Gap& gap) const {
+    if (gap.host == kNoEvent || 2 * gap.unrecorded_ns > gap.duration_ns) return "";
+    const Event& host = trace_.events[gap.host];
+    return is_step(trace_, host) ? "" : trace_.name(host);
   }
 
-  std::vector<Gap> between_cpu_kernels() const {
-    std::vector<Gap> gaps;
+  Found between_work() const {
+    Found found;
+    std::vector<int64_t> busy_until(trace_.tracks.size(), kNever);
+    for (uint32_t i = 0; i < trace_.events.size(); ++i)
+      if (is_device_work(trace_.events[i].kind)) add_work(i, busy_until[trace_.events[i].track], found);
+    return found;
+  }
+
+  Found between_cpu_kernels() const {
+    Found found;
     std::vector<int64_t> busy_until(trace_.tracks.size(), kNever);
     size_t step = 0;
     for (uint32_t i = 0; i < trace_.events.size(); ++i) {
@@ -93,18 +126,21 @@ class GapFinder {
       while (step < steps_.size() && steps_[step].start_ns + steps_[step].wall_ns <= event.start_ns) ++step;
       if (step != before) std::fill(busy_until.begin(), busy_until.end(), kNever);
       if (step == steps_.size() || event.start_ns < steps_[step].start_ns) continue;
-      add_gap(i, busy_until[event.track], gaps);
+      add_work(i, busy_until[event.track], found);
     }
-    return gaps;
+    return found;
   }
 
-  void add_gap(uint32_t i, int64_t& busy_until, std::vector<Gap>& gaps) const {
+  // And the gap before it.
+  void add_work(uint32_t i, int64_t& busy_until, Found& found) const {
     const Event& event = trace_.events[i];
     if (busy_until != kNever && event.start_ns > busy_until)
-      gaps.push_back({.track = event.track,
-                      .start_ns = busy_until,
-                      .duration_ns = event.start_ns - busy_until,
-                      .ended_by = i});
+      found.gaps.push_back({.track = event.track,
+                            .start_ns = busy_until,
+                            .duration_ns = event.start_ns - busy_until,
+                            .ended_by = i});
+    add_saturated(found.worked_ns,
+                  std::max<int64_t>(0, event.end_ns() - std::max(event.start_ns, busy_until)));
     busy_until = std::max(busy_until, event.end_ns());
   }
 
@@ -192,6 +228,27 @@ std::string name_of(const Trace& trace, uint32_t event) {
 
 double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
+// All of them where `most` is negative.
+std::span<const Gap> first_of(const std::vector<Gap>& gaps, int most) {
+  return std::span(gaps).first(most < 0 ? gaps.size() : std::min(gaps.size(), static_cast<size_t>(most)));
+}
+
+std::string sum_text(const GapSum& sum, bool of_device, int rows) {
+  const auto share = [](int64_t part, int64_t whole) {
+    return fmt::format("{:.1f}%", whole > 0 ? 100 * us(part) / us(whole) : 0);
+  };
+  return fmt::format("\nTogether: {}, {} idle, {} of the time from a {} to its last.\n",
+                     counted(sum.gaps, "gap"), time_text(sum.idle_ns), share(sum.idle_ns, sum.window_ns),
+                     of_device ? "stream's first work" : "step's first kernel") +
+         limited_table("Idle by what the host mostly did in a gap",
+                       TextTable({{"Host meanwhile", false}, {"Gaps"}, {"Idle"}, {"Share"}}), sum.by_host,
+                       rows, [&](const GapSum::Host& host) -> std::vector<std::string> {
+                         return {host.name.empty() ? "nothing recorded" : host.name,
+                                 std::to_string(host.gaps), time_text(host.idle_ns),
+                                 share(host.idle_ns, sum.idle_ns)};
+                       });
+}
+
 std::string host_text(const Trace& trace, const Gap& gap) {
   if (gap.host == kNoEvent) return "nothing recorded";
   const auto percent = [&](int64_t part) { return 100 * us(part) / us(gap.duration_ns); };
@@ -215,19 +272,29 @@ std::string first_wait_text(const FirstWait& wait) {
 
 }  // namespace
 
-std::vector<Gap> find_gaps(const Trace& trace, int most) {
+double GapSum::idle_share() const { return window_ns > 0 ? us(idle_ns) / us(window_ns) : 0; }
+
+GapSum sum_gaps(const Trace& trace) {
   const GapFinder finder(trace);
-  return finder.explained(finder.find(), most);
+  return finder.sum(finder.explained());
+}
+
+std::vector<Gap> find_gaps(const Trace& trace, int most) {
+  const std::vector<Gap> all = GapFinder(trace).explained().gaps;
+  const std::span<const Gap> first = first_of(all, most);
+  return {first.begin(), first.end()};
 }
 
 FirstWait find_first_wait(const Trace& trace) { return GapFinder(trace).first_wait(); }
 
-std::vector<Gap> find_unexplained_gaps(const Trace& trace) { return GapFinder(trace).find(); }
+std::vector<Gap> find_unexplained_gaps(const Trace& trace) { return GapFinder(trace).find().gaps; }
 
 std::string gaps_text(const Trace& trace, int rows) {
   const GapFinder finder(trace);
-  const std::vector<Gap> all = finder.find();
-  const std::string first_wait = first_wait_text(finder.first_wait());
+  const GapFinder::Found found = finder.explained();
+  const std::vector<Gap>& all = found.gaps;
+  const FirstWait wait = finder.first_wait();
+  const std::string first_wait = first_wait_text(wait);
   if (all.empty())
     return fmt::format("{}: {}{}\n{}", trace.source,
                        finder.has_kernels() ? "no gaps" : "no kernels, so no gaps",
@@ -240,15 +307,16 @@ std::string gaps_text(const Trace& trace, int rows) {
                    {"Ended by", false},
                    {"Launched by", false},
                    {"Host meanwhile", false}});
-  for (const Gap& gap : finder.explained(all, rows)) {
+  for (const Gap& gap : first_of(all, rows)) {
     const Step* step = finder.step_of(gap);
     table.add_row({format_us(us(gap.duration_ns)), format_us(us(gap.start_ns - origin.ns)),
                    step ? step->name : "-", full_track_name(trace.tracks[gap.track]),
                    short_name(name_of(trace, gap.ended_by)), name_of(trace, gap.launched_by),
                    host_text(trace, gap)});
   }
-  return fmt::format("{}{}\n{}{}{}", trace.source, damage_text(trace), table.to_string(),
-                     rows_left_out(all.size(), rows), first_wait);
+  return fmt::format("{}{}\n{}{}{}{}{}", trace.source, damage_text(trace), table.to_string(),
+                     rows_left_out(all.size(), rows), sum_text(finder.sum(found), wait.of_device, rows),
+                     first_wait.empty() ? "" : "\n", first_wait);
 }
 
 std::string gaps_json(const Trace& trace, int rows) {
@@ -264,10 +332,18 @@ std::string gaps_json(const Trace& trace, int rows) {
         json_quote(name_of(trace, gap.launched_by)), json_quote(name_of(trace, gap.host)), us(gap.host_ns),
         us(gap.unrecorded_ns));
   };
+  const GapFinder::Found found = finder.explained();
+  const GapSum sum = finder.sum(found);
+  const auto host_json = [](const GapSum::Host& host) {
+    return fmt::format(R"({{"host":{},"gaps":{},"idle_us":{}}})", json_quote(host.name), host.gaps,
+                       us_json(host.idle_ns));
+  };
   const int64_t wait = finder.first_wait().longest_ns;
   return fmt::format(
-      "{{\"file\":{},\n\"damaged\":{},\n\"gaps\":{},\n\"first_wait_us\":{},\n\"problems\":{}}}",
-      json_quote(trace.source), trace.damaged, json_array(finder.explained(finder.find(), rows), gap_json),
+      "{{\"file\":{},\n\"damaged\":{},\n\"gaps\":{},\n\"gap_count\":{},\n\"idle_us\":{},\n\"window_us\":{},\n"
+      "\"idle_share\":{:.4f},\n\"idle_by_host\":{},\n\"first_wait_us\":{},\n\"problems\":{}}}",
+      json_quote(trace.source), trace.damaged, json_array(first_of(found.gaps, rows), gap_json), sum.gaps,
+      us_json(sum.idle_ns), us_json(sum.window_ns), sum.idle_share(), json_array(sum.by_host, host_json),
       wait < 0 ? "null" : us_json(wait), problems_json(trace.problems));
 }
 

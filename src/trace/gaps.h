@@ -23,6 +23,20 @@ struct Gap {
   int64_t unrecorded_ns = 0;  // how much of it that thread was in none of these, or in its step alone
 };
 
+// The gaps of a trace together.
+struct GapSum {
+  int64_t gaps = 0, idle_ns = 0;
+  // From the first work to the last, of each stream; without a device of each thread in each step.
+  int64_t window_ns = 0;
+  struct Host {
+    std::string name;  // Gap::host's; "": the thread's time was mostly unrecorded, or in its step alone
+    int64_t gaps = 0, idle_ns = 0;
+  };
+  std::vector<Host> by_host;  // most idle first; each gap counts whole where most of it was spent
+  double idle_share() const;
+};
+GapSum sum_gaps(const Trace& trace);
+
 // What is no gap, since nothing ran before it: from a step's start to its first CPU kernel, the longest of
 // the steps; with a device from the first step's start to the device's first work.
 struct FirstWait {
@@ -37,7 +51,8 @@ std::vector<Gap> find_gaps(const Trace& trace, int most);
 std::vector<Gap> find_unexplained_gaps(const Trace& trace);
 
 std::string gaps_text(const Trace& trace, int rows);
-std::string gaps_json(const Trace& trace,
-                      int rows);  // {"file","damaged","gaps":[{...}],"first_wait_us","problems"}
+// {"file","damaged","gaps":[{...}],"gap_count","idle_us","window_us","idle_share",
+//  "idle_by_host":[{"host","gaps","idle_us"}],"first_wait_us","problems"}
+std::string gaps_json(const Trace& trace, int rows);
 
 }  // namespace epilogue::trace

@@ -119,6 +119,43 @@ TEST(Gaps, AreToldFromTheFirstStepsStartWithTheirStep) {
   EXPECT_THAT(gaps_json(late.trace, -1), HasSubstr(R"("at_us":60.000,"step":null,)"));
 }
 
+TEST(Gaps, AreSummedUpByWhatTheHostDid) {
+  Synthetic made;
+  made.kernel(1, 5, 5);
+  made.call("cudaMalloc", 11, 20);
+  made.kernel(32, 35, 5);  // after 25 us
+  made.call("cudaMalloc", 41, 5);
+  made.kernel(47, 48, 2);   // after 8 us
+  made.kernel(89, 90, 10);  // after 40 us of nothing
+  order_events(made.trace);
+  const GapSum sum = sum_gaps(made.trace);
+  EXPECT_EQ(sum.gaps, 3);
+  EXPECT_EQ(sum.idle_ns, 73'000);
+  EXPECT_EQ(sum.window_ns, 95'000);
+  ASSERT_EQ(sum.by_host.size(), 2u);
+  EXPECT_EQ(sum.by_host[0].name, "") << "the step alone";
+  EXPECT_EQ(sum.by_host[0].idle_ns, 40'000);
+  EXPECT_EQ(sum.by_host[1].name, "cudaMalloc");
+  EXPECT_EQ(sum.by_host[1].gaps, 2);
+  EXPECT_EQ(sum.by_host[1].idle_ns, 33'000);
+  EXPECT_THAT(gaps_text(made.trace, 1),
+              AllOf(HasSubstr("\nTogether: 3 gaps, 73.000us idle, 76.8% of the time"),
+                    ContainsRegex("nothing recorded +1 +40.000us +54.8%")));
+  EXPECT_THAT(
+      gaps_json(made.trace, 1),
+      AllOf(HasSubstr("\"gap_count\":3,\n\"idle_us\":73.000,\n\"window_us\":95.000,\n\"idle_share\":0.7684"),
+            HasSubstr(R"({"host":"cudaMalloc","gaps":2,"idle_us":33.000})")));
+}
+
+TEST(Gaps, WithoutADeviceTheWindowIsOfEachStep) {
+  Synthetic cpu;
+  cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
+  for (const int64_t start : {10, 40, 210})
+    cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
+  order_events(cpu.trace);
+  EXPECT_EQ(sum_gaps(cpu.trace).window_ns, 40'000) << "from 10 to 45 and from 210 to 215";
+}
+
 TEST(Gaps, OfADamagedTraceMayHoldWhatWasLost) {
   Synthetic made;
   made.trace.source = "t.json";
