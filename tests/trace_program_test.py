@@ -188,6 +188,23 @@ class TraceProgram(unittest.TestCase):
                              f"epilogue: {plain}: is a trace, expected a rules file, which comes before the traces\n")
         self.assertIn("is a trace, expected a rules file", self.result("trace", "expect", real("mlp_eager"), rules, code=2))
 
+    def test_junit_of_an_earlier_run_does_not_outlive_input_that_cannot_be_read(self):
+        rules, report = self.rules("[[rule]]\nkernels_per_step = 5\n"), self.path / "report.xml"
+        broken = self.path / "broken.toml"
+        broken.write_text("[[rule]]\nkernels = 5\n")
+        good = real("mlp_eager")
+        for arguments, tests, at, why in (((rules, good, self.path / "nope.json"), 2, "nope.json", "No such file"),
+                                          ((broken, good), 1, "broken.toml", "not known"),
+                                          ((rules,), 1, "rules.toml", "at least one trace")):
+            report.write_text("of an earlier run")
+            said = self.result("trace", "expect", *arguments, "--junit", report, code=2)
+            self.assertEqual(said.count("\n"), 1)
+            suites = xml.etree.ElementTree.parse(report).getroot()
+            self.assertEqual((suites.get("tests"), suites.get("failures"), suites.get("errors")), (str(tests), "0", "1"))
+            case = next(case for case in suites.iter("testcase") if case.find("error") is not None)
+            self.assertIn(at, case.get("classname"))
+            self.assertIn(why, case.find("error").get("message"))
+
     def test_written_rules_pass_on_their_trace(self):
         rules = self.path / "proposed.toml"
         for file in (real("mlp_fp32_gelu"), self.ours()):

@@ -51,27 +51,48 @@ void propose(const Options& options) {
     replace_file(options.write, rules);
 }
 
-int check(const Options& options) {
-  EP_CHECK(!options.force, "trace expect: --force goes with --write");
-  EP_CHECK(options.paths.size() > 1, "trace expect: expected a rules file and at least one trace");
-  check_no_input(options.junit, options.paths);
-  const std::vector<trace::Rule> rules = trace::read_rules(options.paths.front());
-  const bool json = options.format == "json";
+struct Checked {
   std::vector<trace::RuleResult> results;
   std::vector<trace::FileProblem> problems;
-  for (size_t i = 1; i < options.paths.size(); ++i) {
-    const trace::Trace read = trace::read_trace(options.paths[i]);
-    if (!json) print_problems(read);
-    for (const trace::Problem& problem : read.problems) problems.push_back({read.source, problem});
-    for (trace::RuleResult& result : trace::check_rules(rules, read)) results.push_back(std::move(result));
+  bool passed() const { return std::ranges::all_of(results, &trace::RuleResult::passed); }
+};
+
+void check_trace(const std::vector<trace::Rule>& rules, const trace::Trace& read, Checked& checked) {
+  for (const trace::Problem& problem : read.problems) checked.problems.push_back({read.source, problem});
+  for (trace::RuleResult& result : trace::check_rules(rules, read))
+    checked.results.push_back(std::move(result));
+}
+
+void check_all(const Options& options, Checked& checked) {
+  const std::vector<std::string>& paths = options.paths;
+  std::string reading = paths.front();
+  try {
+    EP_CHECK(paths.size() > 1, "trace expect: expected a rules file and at least one trace");
+    const std::vector<trace::Rule> rules = trace::read_rules(reading);
+    for (size_t i = 1; i < paths.size(); ++i) {
+      const trace::Trace read = trace::read_trace(reading = paths[i]);
+      if (options.format != "json") print_problems(read);
+      check_trace(rules, read, checked);
+    }
+  } catch (const Error& error) {
+    // The file of an earlier run would tell of passes that nothing stands behind.
+    if (!options.junit.empty())
+      replace_file(options.junit, trace::expect_junit(checked.results, {{reading, error.what()}}));
+    throw;
   }
-  if (!options.junit.empty()) replace_file(options.junit, trace::expect_junit(results));
-  if (json)
-    fmt::print("{}", trace::expect_json(results, problems));
+}
+
+int check(const Options& options) {
+  EP_CHECK(!options.force, "trace expect: --force goes with --write");
+  check_no_input(options.junit, options.paths);
+  Checked checked;
+  check_all(options, checked);
+  if (!options.junit.empty()) replace_file(options.junit, trace::expect_junit(checked.results));
+  if (options.format == "json")
+    fmt::print("{}", trace::expect_json(checked.results, checked.problems));
   else
-    print_text(trace::expect_text(results));
-  return std::all_of(results.begin(), results.end(), [](const auto& result) { return result.passed; }) ? 0
-                                                                                                       : 1;
+    print_text(trace::expect_text(checked.results));
+  return checked.passed() ? 0 : 1;
 }
 
 }  // namespace

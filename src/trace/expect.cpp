@@ -242,12 +242,14 @@ std::string expect_json(const std::vector<RuleResult>& results, const std::vecto
                      json_array(problems, problem_json));
 }
 
-std::string expect_junit(const std::vector<RuleResult>& results) {
+std::string expect_junit(const std::vector<RuleResult>& results, const std::vector<UnreadInput>& unread) {
+  const std::string counts = fmt::format(R"(tests="{}" failures="{}" errors="{}")",
+                                         results.size() + unread.size(), failures(results), unread.size());
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuites tests=\"{0}\" failures=\"{1}\">\n"
-      "<testsuite name=\"epilogue trace expect\" tests=\"{0}\" failures=\"{1}\">\n",
-      results.size(), failures(results));
+      "<testsuites {0}>\n"
+      "<testsuite name=\"epilogue trace expect\" {0}>\n",
+      counts);
   for (const RuleResult& result : results) {
     text += fmt::format("  <testcase classname=\"{}\" name=\"{}\"", xml_escaped(result.file),
                         xml_escaped(result.rule));
@@ -255,6 +257,10 @@ std::string expect_junit(const std::vector<RuleResult>& results) {
                           : fmt::format("><failure message=\"{}\"/></testcase>\n",
                                         xml_escaped(expected_and_found(result)));
   }
+  for (const UnreadInput& input : unread)
+    text +=
+        fmt::format("  <testcase classname=\"{}\" name=\"can be read\"><error message=\"{}\"/></testcase>\n",
+                    xml_escaped(input.file), xml_escaped(input.why));
   return text + "</testsuite>\n</testsuites>\n";
 }
 

@@ -32,6 +32,10 @@ std::string expect_text(const std::vector<RuleResult>& results);
 // {"rules":[{...}],"problems":[{"file","what","count"}]}
 std::string expect_json(const std::vector<RuleResult>& results,
                         const std::vector<FileProblem>& problems = {});
-std::string expect_junit(const std::vector<RuleResult>& results);
+// What could not be read, rules or a trace, so that nothing was held against it.
+struct UnreadInput {
+  std::string file, why;
+};
+std::string expect_junit(const std::vector<RuleResult>& results, const std::vector<UnreadInput>& unread = {});
 
 }  // namespace epilogue::trace

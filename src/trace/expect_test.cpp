@@ -291,10 +291,16 @@ TEST(Expect, ResultsAsJsonAndJunit) {
   EXPECT_EQ(root["rules"].at(0)["rule"].get_string().value(), "a \"rule\"");
   EXPECT_EQ(root["rules"].at(1)["passed"].get_bool().value(), false);
   const std::string xml = expect_junit(results);
-  EXPECT_THAT(xml, HasSubstr("<testsuites tests=\"2\" failures=\"1\">"));
+  EXPECT_THAT(xml, HasSubstr("<testsuites tests=\"2\" failures=\"1\" errors=\"0\">"));
   EXPECT_THAT(xml, HasSubstr("name=\"a &quot;rule&quot;\"/>"));
   EXPECT_THAT(xml, HasSubstr("<failure message=\"expected x &lt;= 1; found &lt;2 &amp; ?&gt;\"/>"));
   EXPECT_THAT(expect_text(results), HasSubstr("1 of 2 passed"));
+  const std::string unread = expect_junit(results, {{"<b>.json", "cannot open"}});
+  EXPECT_THAT(unread, HasSubstr("<testsuites tests=\"3\" failures=\"1\" errors=\"1\">"));
+  EXPECT_THAT(
+      unread,
+      HasSubstr(
+          "<testcase classname=\"&lt;b&gt;.json\" name=\"can be read\"><error message=\"cannot open\"/>"));
 }
 
 }  // namespace
