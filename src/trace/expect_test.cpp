@@ -48,6 +48,12 @@ TEST(Rules, RefusalsNameFileLineAndWhatWasExpected) {
               StartsWith("r.toml:3: 'kernels' is not known, expected one of name, "));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = 'five'"),
               StartsWith("r.toml:2: kernels_per_step: expected a number or"));
+  EXPECT_EQ(refusal("[[rule]]\nmemory_peak_bytes = '1 GB'"),
+            "r.toml:2: memory_peak_bytes: expected a number of bytes or {min = ..., max = ...}, not text");
+  EXPECT_EQ(refusal("[[rule]]\nmemory_peak_bytes = {max = '1 GB'}"),
+            "r.toml:2: memory_peak_bytes: expected a number of bytes, not text");
+  EXPECT_EQ(refusal("[[rule]]\nstep_time_us = {max = '1 ms'}"),
+            "r.toml:2: step_time_us: expected a number of microseconds, not text");
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = -1"), HasSubstr("not negative"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = nan"), HasSubstr("not negative"));
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_step = {max = 1, min = 2}"), HasSubstr("min 2 is above max 1"));
@@ -69,6 +75,9 @@ TEST(Rules, RefusalsNameFileLineAndWhatWasExpected) {
   EXPECT_THAT(refusal("[[rule]]\nkernels_per_call = 1"), HasSubstr("need each other"));
   EXPECT_THAT(refusal("[[rule]]\nno_copy = true\nno_recompile = true"), HasSubstr("one expectation"));
   EXPECT_THAT(refusal("[rules]\nx = 1"), HasSubstr("'rules' is not known here"));
+  EXPECT_EQ(refusal("\n[rule]\nno_copy = true"),
+            "r.toml:2: [rule] has single brackets, expected [[rule]] before each rule");
+  EXPECT_THAT(refusal("[rule]\nno_copy = true\n[[rule]]\nno_copy = true"), StartsWith("r.toml:"));
   EXPECT_THAT(refusal("rule = 5"), HasSubstr("holds no rules"));
   EXPECT_THAT(refusal("rule = [1]"), HasSubstr("expected a [[rule]] table"));
   EXPECT_THAT(refusal(""), HasSubstr("holds no rules"));

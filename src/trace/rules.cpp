@@ -43,6 +43,12 @@ std::string expectations() {
   for (const RuleForm& form : kForms) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", form.key);
   return keys;
 }
+// What a bound of this key counts: "a number of bytes".
+std::string number_of(std::string_view key) {
+  if (key.ends_with("_bytes")) return "a number of bytes";
+  return key.ends_with("_us") ? "a number of microseconds" : "a number";
+}
+
 std::string known_keys() { return "name, op, device, " + expectations(); }
 
 class Parser {
@@ -59,7 +65,10 @@ class Parser {
     for (const auto& [key, node] : root)
       if (key.str() != "rule")
         refuse(node, fmt::format("'{}' is not known here, expected [[rule]] tables", key.str()));
-    const toml::array* tables = root["rule"].as_array();
+    const toml::node* rule_node = root.get("rule");
+    if (rule_node && rule_node->is_table())
+      refuse(*rule_node, "[rule] has single brackets, expected [[rule]] before each rule");
+    const toml::array* tables = rule_node ? rule_node->as_array() : nullptr;
     EP_CHECK(tables && !tables->empty(), "{}: holds no rules, expected [[rule]] tables", file_);
     std::vector<Rule> rules;
     for (const toml::node& table : *tables) {
@@ -131,6 +140,7 @@ class Parser {
   }
 
   double number(const toml::node& node, std::string_view key) const {
+    if (node.is_string()) refuse(node, fmt::format("{}: expected {}, not text", key, number_of(key)));
     const std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
     if (!value || !std::isfinite(*value) || *value < 0)
       refuse(node, fmt::format("{}: expected a number that is not negative", key));
@@ -141,7 +151,8 @@ class Parser {
     const toml::table* table = node.as_table();
     if (!table) {
       if (!node.is_number())
-        refuse(node, fmt::format("{}: expected a number or {{min = ..., max = ...}}", key));
+        refuse(node, fmt::format("{}: expected {} or {{min = ..., max = ...}}{}", key, number_of(key),
+                                 node.is_string() ? ", not text" : ""));
       const double exact = number(node, key);
       return {exact, exact};
     }
