@@ -81,6 +81,13 @@ class TraceProgram(unittest.TestCase):
         self.assertEqual(json.loads(self.result("trace", "explain", name, "--format", "json"))["name"], name)
         self.assertIn("cannot open: No such file", self.result("trace", "explain", self.path / "none.json.gz", code=2))
 
+    def test_explain_says_that_what_it_does_not_know_is_no_file(self):
+        for name, told in (("mytrac", "epilogue: mytrac: no file of that name; it was read as a kernel's name\n"),
+                           ("triton_poi_fused_gelu_mul_0", "")):
+            done = subprocess.run([PROGRAM, "trace", "explain", name], capture_output=True, text=True, timeout=300)
+            self.assertEqual((done.returncode, done.stderr), (0, told))
+        self.assertEqual(self.result("trace", "explain", "", code=2).count("\n"), 1)
+
     def test_damage_is_told_wherever_a_trace_is_read(self):
         cut = self.path / "cut.json.gz"
         cut.write_bytes(real("mlp_eager").read_bytes()[:-400])

@@ -135,6 +135,8 @@ void run(const Options& options) {
     return json ? print_trace_json(options.what, all) : print_trace_table(options.what, all);
   }
   const KernelName kernel = trace::explain_kernel(options.what);
+  if (!kernel.known())
+    tell(fmt::format("{}: no file of that name; it was read as a kernel's name", options.what));
   if (json)
     fmt::print("{{{}}}\n", explanation_json(kernel));
   else
@@ -148,7 +150,8 @@ void add_trace_explain(Command trace, int&) {
       trace.add_subcommand("explain", "a kernel's name, or every kernel of a trace, taken apart");
   auto options = std::make_shared<Options>();
   command.add_option("kernel", options->what, "a kernel's name; a trace where a file has that name")
-      .required();
+      .required()
+      .not_empty();
   add_format_option(command, options->format);
   command.callback([options] { run(*options); });
 }
