@@ -284,6 +284,35 @@ TEST(Expect, ProposedRulesPassOnTheirTrace) {
   EXPECT_EQ(traces, 7);
 }
 
+Trace steps_of(int64_t us, int count) {
+  Trace trace;
+  trace.tracks = {{.process = 1, .thread = 1}};
+  for (int i = 0; i < count; ++i) {
+    Event step;
+    step.kind = EventKind::user_annotation;
+    step.name = trace.strings.intern(fmt::format("ProfilerStep#{}", i));
+    step.start_ns = i * us * 1000;
+    step.duration_ns = us * 1000;
+    trace.events.push_back(step);
+  }
+  return trace;
+}
+
+TEST(Expect, ProposedTimesLeaveRoomWhereStepsAreFewOrShort) {
+  const auto proposed = [](int64_t us, int steps) { return propose_rules(steps_of(us, steps)); };
+  EXPECT_THAT(proposed(17, 3), HasSubstr("step_time_us = {max = 51}"));
+  EXPECT_THAT(proposed(17, 10), HasSubstr("step_time_us = {max = 25.5}"));
+  EXPECT_THAT(proposed(200, 3), HasSubstr("step_time_us = {max = 300}"));
+  EXPECT_THAT(proposed(200, 10), HasSubstr("step_time_us = {max = 250}"));
+}
+
+TEST(Expect, ProposedRulesTellOnHowManyStepsTheyRest) {
+  const std::string few = propose_rules(steps_of(17, 3)), many = propose_rules(steps_of(17, 20));
+  EXPECT_THAT(few, HasSubstr("\n# Bounds on times rest on 3 steps alone and are wide"));
+  EXPECT_THAT(few, HasSubstr("[[rule]]  # 17.000 in 3 steps; 3 times that\n"));
+  EXPECT_THAT(many, HasSubstr("\n# Bounds on times rest on 20 steps.\n"));
+}
+
 TEST(Expect, ProposedRulesTellEagerFromCompiled) {
   const auto rules = parse_rules(propose_rules(real("mlp_eager")), "proposed");
   const auto results = check_rules(rules, real("mlp_compile"));
