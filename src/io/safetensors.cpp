@@ -129,6 +129,8 @@ void save(const std::string& path, const std::map<std::string, Tensor>& tensors,
 
 SafetensorsFile load_safetensors(const std::string& path) try {
   return load(path);
+} catch (const safetensors::NoSafetensors& error) {
+  fail("{} is no safetensors file: {}", path, error.what());
 } catch (const Error& error) {
   fail("{}: {}", path, error.what());
 }

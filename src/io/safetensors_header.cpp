@@ -135,21 +135,25 @@ void check_chain(std::vector<Entry>& entries, uint64_t size) {
   EP_CHECK(expected == size, "the tensors end at byte {} of the data, but the file holds {}", expected, size);
 }
 
+template <class... Args>
+void check_kind(bool holds, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw NoSafetensors(fmt::format(format, std::forward<Args>(args)...));
+}
+
 // What follows the length field.
 std::string_view header_text(std::span<const std::byte> file) {
   uint64_t length = 0;
-  EP_CHECK(file.size() >= sizeof length, "the file has {} bytes; expected at least 8", file.size());
+  check_kind(file.size() >= sizeof length, "it has {} bytes; expected at least 8", file.size());
   std::memcpy(&length, file.data(), sizeof length);
-  EP_CHECK(length <= kMaxHeaderBytes,
-           "this is no safetensors file, or a damaged one: its header's length is given as {} bytes; at most "
-           "{} are allowed",
-           length, kMaxHeaderBytes);
+  check_kind(length <= kMaxHeaderBytes,
+             "its first eight bytes give a header of {} bytes; at most {} are allowed", length,
+             kMaxHeaderBytes);
   EP_CHECK(length <= file.size() - sizeof length, "the file ends inside its header of {} bytes", length);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof length, length);
-  EP_CHECK(text.starts_with('{'), "the header does not begin with '{{'");
+  check_kind(text.starts_with('{'), "its header does not begin with '{{'");
   // JSON would allow other white space here, the format allows spaces alone.
-  EP_CHECK(text.substr(0, text.find_last_not_of(' ') + 1).ends_with('}'),
-           "the header does not end with '}}' and spaces");
+  check_kind(text.substr(0, text.find_last_not_of(' ') + 1).ends_with('}'),
+             "its header does not end with '}}' and spaces");
   return text;
 }
 
@@ -159,8 +163,8 @@ Header parse_header(std::span<const std::byte> file) {
   const std::string_view text = header_text(file);
   dom::parser parser;
   dom::object root;
-  if (const auto error = parser.parse(text.data(), text.size()).get(root))
-    fail("the header is no JSON object: {}", simdjson::error_message(error));
+  const auto error = parser.parse(text.data(), text.size()).get(root);
+  check_kind(!error, "its header is no JSON object: {}", simdjson::error_message(error));
   Header header;
   header.data_offset = sizeof(uint64_t) + text.size();
   for_each_member(root, "the header", [&](std::string_view key, dom::element value) {

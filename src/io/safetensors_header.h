@@ -29,10 +29,18 @@ struct Header {
   uint64_t data_offset = 0;  // where in the file the data starts
 };
 
+// A file that is of another kind, most likely.
+class NoSafetensors : public Error {
+ public:
+  using Error::Error;
+};
+
 // `file` is the whole file. Every span of the result lies inside it, and the spans cover its data exactly.
-// Throws Error, one sentence without the file's name, for
-// - a file shorter than its length field or its header, or a header of more than kMaxHeaderBytes;
+// Throws NoSafetensors, one sentence without the file's name, for
+// - a file shorter than its length field, or a header of more than kMaxHeaderBytes;
 // - a header that is no JSON object or is followed by anything but spaces;
+// and Error, likewise, for
+// - a file shorter than its header;
 // - a repeated key, at any level;
 // - "__metadata__" that is no object of strings;
 // - an entry without dtype, shape or data_offsets, or with one of the wrong form;

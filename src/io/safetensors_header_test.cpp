@@ -91,7 +91,7 @@ const std::string kTwoFloats = R"("dtype":"F32","shape":[2],"data_offsets":[0,8]
 INSTANTIATE_TEST_SUITE_P(
     Forms, SafetensorsHeaderRejects,
     testing::Values(
-        Rejected{"EmptyFile", "", "the file has 0 bytes"},
+        Rejected{"EmptyFile", "", "it has 0 bytes; expected at least 8"},
         Rejected{"CutLengthField", "\x02\0\0", "expected at least 8"},
         Rejected{"HeaderTooLong", with_length(100'000'001, "{}"), "at most 100000000"},
         Rejected{"HeaderLengthNearOverflow", with_length(UINT64_MAX - 3, "{}"), "at most 100000000"},

@@ -183,12 +183,31 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   EXPECT_EQ(files_in_folder(), 0u);
 }
 
+TEST_F(Safetensors, AFileOfAnotherKindIsToldFirst) {
+  const auto loading = [&](std::string_view content) {
+    std::ofstream(path("a"), std::ios::binary) << content;
+    return error_of([&] { load_safetensors(path("a")); });
+  };
+  const std::string no = path("a") + " is no safetensors file: ";
+  EXPECT_EQ(loading("hello\n"), no + "it has 6 bytes; expected at least 8");
+  EXPECT_EQ(
+      loading("{\n  \"metadata\": {}}"),
+      no + "its first eight bytes give a header of 8387229874382703227 bytes; at most 100000000 are allowed");
+  EXPECT_EQ(loading(std::string(64, '\0')), no + "its header does not begin with '{'");
+  EXPECT_THAT(loading(std::string("\x03\0\0\0\0\0\0\0{x}", 11)),
+              StartsWith(no + "its header is no JSON object:"));
+  // What is cut short was one.
+  EXPECT_EQ(loading(std::string("\x09\0\0\0\0\0\0\0{}", 10)),
+            path("a") + ": the file ends inside its header of 9 bytes");
+}
+
 TEST_F(Safetensors, ErrorsNameTheFile) {
   const auto loading = [&](const std::string& file) { return error_of([&] { load_safetensors(file); }); };
   EXPECT_EQ(loading(path("absent")), path("absent") + ": cannot open: No such file or directory");
   EXPECT_EQ(loading(path("")), path("") + ": not a regular file");
   std::ofstream(path("empty")).close();
-  EXPECT_EQ(loading(path("empty")), path("empty") + ": the file has 0 bytes; expected at least 8");
+  EXPECT_EQ(loading(path("empty")),
+            path("empty") + " is no safetensors file: it has 0 bytes; expected at least 8");
   EXPECT_THAT(error_of([&] { save_safetensors(path("no/folder"), {}); }),
               StartsWith(path("no/folder") + ": cannot create: "));
 }
