@@ -108,9 +108,11 @@ class GatedMlp {
   CompiledForward compiled_;
 };
 
-// Fills parameters from a safetensors file whose names are `prefix` + the layer's own. Every parameter must
-// be there with its shape; the dtype is converted. Throws Error naming the first that is missing or
-// misshapen.
+// Fills parameters from a checkpoint whose names are `prefix` + the layer's own. `path` is a safetensors
+// file, the model.safetensors.index.json of a model in several files, of which those that hold these
+// parameters are opened, or the folder with either. Every parameter must be there with its shape; the dtype
+// is converted. Throws Error naming the first that is missing or misshapen, and then no parameter was
+// written.
 void load_parameters(const NamedParameters& parameters, const std::string& path,
                      const std::string& prefix = "");
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 
 #include "epilogue/tensor.h"
@@ -17,6 +18,19 @@ struct SafetensorsFile {
 // use; one whose data is not aligned for its dtype is a copy. Throws Error naming the file and what is wrong:
 // see src/io/safetensors_header.h for the list.
 SafetensorsFile load_safetensors(const std::string& path);
+
+struct Checkpoint {
+  std::string path;                       // of the file or the index
+  std::map<std::string, Tensor> tensors;  // as SafetensorsFile's
+};
+
+// Those of the named tensors that the checkpoint has. `path` is
+// - a safetensors file,
+// - an index, which ends in .json (model.safetensors.index.json): of the files beside it that it lists, those
+//   that hold a named tensor are opened, or
+// - a folder with model.safetensors in it, or else model.safetensors.index.json.
+// Throws Error naming the file and what is wrong: see src/io/checkpoint_index.h for an index's list.
+Checkpoint load_checkpoint(const std::string& path, std::span<const std::string> names);
 
 // Writes to a temporary file beside `path`, then renames, so a reader never sees half a file.
 void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,

@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <tuple>
-#include <unordered_set>
 
-#include <simdjson.h>
-
-#include "base/check.h"
-#include "base/format.h"
+#include "io/json.h"
 
 namespace epilogue::safetensors {
 namespace {
@@ -21,19 +17,6 @@ struct FileDType {
 };
 constexpr FileDType kFileDTypes[] = {{"F32", DType::f32}, {"BF16", DType::bf16}, {"F16", DType::f16},
                                      {"F64", DType::f64}, {"I32", DType::i32},   {"I64", DType::i64}};
-
-std::string in_quotes(std::string_view text) { return json_quote(std::string(text)); }
-
-// Calls visit(key, value) for each member. JSON parsers differ in which of two equal keys wins, so a file
-// with such a pair has no one meaning.
-template <class Visit>
-void for_each_member(dom::object object, const std::string& where, const Visit& visit) {
-  std::unordered_set<std::string_view> seen;
-  for (const auto [key, value] : object) {
-    EP_CHECK(seen.insert(key).second, "{} has the key {} twice", where, in_quotes(key));
-    visit(key, value);
-  }
-}
 
 DType parse_dtype(dom::element value, const std::string& where) {
   std::string_view text;

@@ -5,16 +5,19 @@
 namespace epilogue::nn {
 
 void load_parameters(const NamedParameters& parameters, const std::string& path, const std::string& prefix) {
-  const SafetensorsFile file = load_safetensors(path);
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : parameters) names.push_back(prefix + name);
+  const Checkpoint checkpoint = load_checkpoint(path, names);
   // Everything is checked before the first parameter is written.
   for (const auto& [name, parameter] : parameters) {
-    const auto found = file.tensors.find(prefix + name);
-    EP_CHECK(found != file.tensors.end(), "{}: no tensor '{}', expected {} {}", path, prefix + name,
-             dtype_name(parameter->dtype()), parameter->sizes().to_string());
-    EP_CHECK(found->second.sizes() == parameter->sizes(), "{}: tensor '{}' is {}, the layer expects {}", path,
-             prefix + name, found->second.sizes().to_string(), parameter->sizes().to_string());
+    const auto found = checkpoint.tensors.find(prefix + name);
+    EP_CHECK(found != checkpoint.tensors.end(), "{}: no tensor '{}', expected {} {}", checkpoint.path,
+             prefix + name, dtype_name(parameter->dtype()), parameter->sizes().to_string());
+    EP_CHECK(found->second.sizes() == parameter->sizes(), "{}: tensor '{}' is {}, the layer expects {}",
+             checkpoint.path, prefix + name, found->second.sizes().to_string(),
+             parameter->sizes().to_string());
   }
-  for (const auto& [name, parameter] : parameters) parameter->copy_(file.tensors.at(prefix + name));
+  for (const auto& [name, parameter] : parameters) parameter->copy_(checkpoint.tensors.at(prefix + name));
 }
 
 }  // namespace epilogue::nn
