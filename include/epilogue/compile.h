@@ -20,7 +20,8 @@ struct CompileOptions {
   // Passes that a device leaves out by itself: gate_up_merge on the CPU.
   std::vector<std::string> enable = {};
   // Tensors the function reads besides its inputs, by the place where they are kept: one that is replaced by
-  // another tensor or another view is seen, and let go of at the next call. The places outlive the function.
+  // another tensor or another view is seen, and let go of at the next call: see compile() below. The places
+  // outlive the function.
   std::vector<const Tensor*> watch = {};
   bool replay = false;  // replay a call as one CUDA graph per combination of sizes; without effect on the CPU
 };
@@ -81,6 +82,17 @@ class CompiledFunction {
 // `function` must compute its outputs from its inputs (and tensors that it holds) by ops alone: it is called
 // with stand-ins that have no values, once for each combination of input sizes. It may branch on sizes and
 // dtypes.
+//
+// Whatever it reads besides its inputs is as it was at the capture. New contents of a tensor are seen
+// (weight.copy_(...), load_parameters()); a number, a flag or a mode that it reads is not, and another tensor
+// in the place of one (weight = ...) for certain only where the place is watched:
+//
+//   nn::Linear layer(64, 64);
+//   auto f = compile([&](const Tensor& x) { return layer.forward(x); },
+//                    {.watch = {&layer.weight, &layer.bias}});
+//
+// Without, it is seen where nobody else holds the old tensor any more, and then captured again: what the
+// function refers to must live as long as it is called. nn::Mlp and nn::GatedMlp watch their own parameters.
 CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
                          CompileOptions options = {});
 CompiledFunction compile(std::function<Tensor(const Tensor&)> function, CompileOptions options = {});
