@@ -357,6 +357,20 @@ TEST(Compile, ATensorThatTheFunctionMakesIsNoneThatWasReplaced) {
   EXPECT_EQ(captures, 1);
 }
 
+TEST(Compile, EachNumberOfInputsIsCapturedOnItsOwn) {
+  const CompiledFunction sum = compile([](std::span<const Tensor> all) {
+    Tensor total = all[0];
+    for (const Tensor& one : all.subspan(1)) total = add(total, one);
+    return std::vector{total};
+  });
+  const std::vector<Tensor> inputs{ones({4}), ones({4}), ones({4})};
+  for (const size_t count : {3, 2, 1, 3}) {
+    EXPECT_EQ(max_error(sum(std::span(inputs).first(count))[0], full({4}, static_cast<double>(count))), 0);
+    sum.wait_ready();
+  }
+  EXPECT_THAT(sum.stats().reasons, ElementsAre("3 inputs became 2", "2 inputs became 1"));
+}
+
 TEST(Compile, ADeleterMayCallTheFunctionThatLetsItsTensorGo) {
   CompiledFunction f;
   const Tensor x = randn({3, 8}, 1);

@@ -81,7 +81,8 @@ class CompiledFunction {
 
 // `function` must compute its outputs from its inputs (and tensors that it holds) by ops alone: it is called
 // with stand-ins that have no values, once for each combination of input sizes. It may branch on sizes and
-// dtypes.
+// dtypes, and on the number of inputs: it is handed as many as the caller passes, and one that takes a fixed
+// number checks that.
 //
 // Whatever it reads besides its inputs is as it was at the capture. New contents of a tensor are seen
 // (weight.copy_(...), load_parameters()); a number, a flag or a mode that it reads is not, and another tensor
