@@ -1,4 +1,4 @@
-# Installs BUILD to a new prefix, builds the consumer and the example against it and runs them:
+# Installs BUILD to a new prefix, builds the consumer, the example and README.md's program against it and runs them:
 #   cmake -D BUILD=build/release -D WORK=scratch -P test.cmake
 file(REMOVE_RECURSE ${WORK})
 function(run)
@@ -21,4 +21,21 @@ endfunction()
 
 build_and_run(consumer ${CMAKE_CURRENT_LIST_DIR} "^.2, 8, 64.\n$")
 build_and_run(profile ${CMAKE_CURRENT_LIST_DIR}/../../examples/profile "eager\n.*ep::silu .*compiled\n.* compiled ")
+
+# README.md's first block of a language becomes a file; what it leaves out comes before it.
+file(READ ${CMAKE_CURRENT_LIST_DIR}/../../README.md readme)
+function(write_block language before file)
+  string(FIND "${readme}" "```${language}\n" begin)
+  if(begin EQUAL -1)
+    message(FATAL_ERROR "README.md has no block of ${language}")
+  endif()
+  string(SUBSTRING "${readme}" ${begin} -1 rest)
+  string(REPLACE "```${language}\n" "" rest "${rest}")
+  string(FIND "${rest}" "```" end)
+  string(SUBSTRING "${rest}" 0 ${end} block)
+  file(WRITE ${WORK}/readme/${file} "${before}${block}")
+endfunction()
+write_block(cpp "" main.cpp)
+write_block(cmake "cmake_minimum_required(VERSION 3.25)\nproject(mlp LANGUAGES CXX)\n" CMakeLists.txt)
+build_and_run(mlp ${WORK}/readme "^.4, 128, 768. f32 on cpu\n$")
 run(${WORK}/prefix/bin/epilogue --version)
