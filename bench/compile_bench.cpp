@@ -1,5 +1,4 @@
 // What compile() costs a call besides its kernels, and how soon a plan is there.
-#include <algorithm>
 #include <chrono>
 #include <span>
 #include <vector>
@@ -36,20 +35,6 @@ void call_without_kernels(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(f(x));
 }
 BENCHMARK(call_without_kernels);
-
-// What it costs a call to see whether a tensor that the function holds was replaced: three of them.
-void look_for_lost_tensors(benchmark::State& state) {
-  const nn::GatedMlp layer(64, 96);
-  const graph::Function forward = [&](std::span<const Tensor> in) {
-    return std::vector{layer.forward(in[0])};
-  };
-  const graph::Graph captured = graph::capture(forward, std::vector{randn({4, 16, 64}, 1)});
-  const std::vector<const Storage*> read = captured.storages_of_others();
-  for (auto _ : state)
-    benchmark::DoNotOptimize(
-        std::ranges::any_of(read, [](const Storage* s) { return graph::held_by_graphs_alone(*s); }));
-}
-BENCHMARK(look_for_lost_tensors);
 
 void capture_of_a_gated_mlp(benchmark::State& state) {
   const nn::GatedMlp layer(64, 96);

@@ -306,57 +306,6 @@ TEST(Compile, LetsGoOfTensorsThatWereReplaced) {
   }
 }
 
-TEST(Compile, SeesATensorThatIsReplacedAndHeldByNobodyElse) {
-  for (const std::vector<std::string>& enable : {std::vector<std::string>{}, {"gate_up_merge"}}) {
-    nn::GatedMlp layer(32, 48, {.bias = true});
-    const CompileOptions options{.disable = {"gated_fusion"}, .enable = enable};
-    const CompiledFunction f = compiled(layer, options), other = compiled(layer, options);
-    for (const int64_t rows : {3, 4, 3}) {
-      const Tensor x = randn({rows, 32}, 1);
-      for (const CompiledFunction& one : {f, other}) {
-        one(x);
-        one.wait_ready();
-        one(x);
-      }
-      layer.up_proj.weight = randn({48, 32}, 50).set_parameter();
-      layer.down_proj.bias = randn({32}, 51).set_parameter();
-      for (const CompiledFunction& one : {f, other}) {
-        EXPECT_LT(max_error(one(x), layer.forward(x)), 1e-3);
-        one.wait_ready();
-        EXPECT_LT(max_error(one(x), layer.forward(x)), 1e-3);
-        EXPECT_EQ(one.stats().recompiles, 0);
-      }
-    }
-  }
-}
-
-TEST(Compile, TellsOfAReplacedTensorThatNeedsOtherKernels) {
-  nn::Linear layer(8, 8, {.bias = false});
-  const CompiledFunction f =
-      compile([&](const Tensor& x) { return layer.forward(x.to(layer.weight.dtype())); });
-  const Tensor x = randn({3, 8}, 1);
-  f(x);
-  layer.weight = layer.weight.to(DType::f64);
-  EXPECT_EQ(f(x).dtype(), DType::f64);
-  EXPECT_THAT(f.stats().reasons, ElementsAre("a tensor that the function held was replaced"));
-}
-
-TEST(Compile, ATensorThatTheFunctionMakesIsNoneThatWasReplaced) {
-  int captures = 0;
-  const Tensor scale = randn({8}, 2);
-  const CompiledFunction f = compile([&](const Tensor& x) {
-    ++captures;
-    const Tensor made = randn({8}, 3);
-    return mul(mul(x, made), scale);
-  });
-  const Tensor x = randn({3, 8}, 1);
-  for (int call = 0; call < 4; ++call) {
-    EXPECT_EQ(max_error(f(x), mul(mul(x, randn({8}, 3)), scale)), 0);
-    f.wait_ready();
-  }
-  EXPECT_EQ(captures, 1);
-}
-
 TEST(Compile, EachNumberOfInputsIsCapturedOnItsOwn) {
   const CompiledFunction sum = compile([](std::span<const Tensor> all) {
     Tensor total = all[0];

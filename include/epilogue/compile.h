@@ -86,14 +86,13 @@ class CompiledFunction {
 //
 // Whatever it reads besides its inputs is as it was at the capture. New contents of a tensor are seen
 // (weight.copy_(...), load_parameters()); a number, a flag or a mode that it reads is not, and another tensor
-// in the place of one (weight = ...) for certain only where the place is watched:
+// in the place of one (weight = ...) only where the place is watched:
 //
 //   nn::Linear layer(64, 64);
 //   auto f = compile([&](const Tensor& x) { return layer.forward(x); },
 //                    {.watch = {&layer.weight, &layer.bias}});
 //
-// Without, it is seen where nobody else holds the old tensor any more, and then captured again: what the
-// function refers to must live as long as it is called. nn::Mlp and nn::GatedMlp watch their own parameters.
+// Without, the function goes on with the old tensor. nn::Mlp and nn::GatedMlp watch their own parameters.
 CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
                          CompileOptions options = {});
 CompiledFunction compile(std::function<Tensor(const Tensor&)> function, CompileOptions options = {});

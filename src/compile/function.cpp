@@ -49,9 +49,7 @@ using Plan = compiler::Plan;
 
 std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::find(
     std::span<const Tensor> inputs) {
-  const auto holds = [&](const auto& instance) {
-    return instance->guards.hold(inputs, options.watch) && !instance->lost_a_tensor();
-  };
+  const auto holds = [&](const auto& instance) { return instance->guards.hold(inputs, options.watch); };
   const auto found = std::ranges::find_if(instances, holds);
   if (found == instances.end()) return nullptr;
   std::rotate(instances.begin(), found, found + 1);
@@ -88,15 +86,13 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
   graph::Graph graph = graph::capture(function, inputs);
   const bool exact = graph.absolute_offsets;
   std::string text = structure(graph);
-  std::vector<const Storage*> read = graph.storages_of_others();
-  auto instance =
-      std::make_shared<Instance>(Instance{compiler::Guards(inputs, options.watch, exact), std::move(graph),
-                                          std::move(text), std::move(read), nullptr, nullptr});
+  auto instance = std::make_shared<Instance>(Instance{compiler::Guards(inputs, options.watch, exact),
+                                                      std::move(graph), std::move(text), nullptr, nullptr});
   std::vector<std::shared_ptr<Instance>> forgotten;  // their tensors' deleters may call this function
   const std::lock_guard lock(mutex);
   if (auto other = find(inputs)) return other;  // another thread was quicker
   if (verbose("guards") && !instances.empty()) {
-    const std::string what = what_changed(*instances.front(), inputs);
+    const std::string what = instances.front()->guards.what_changed(inputs, options.watch);
     verbose_line("guards", fmt::format("{}: not called with such inputs before: {}", options.name,
                                        what.empty() ? "other sizes" : what));
   }
@@ -107,7 +103,7 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
   }
   // No call will find those of tensors that were replaced, which they keep alive.
   const auto replaced = std::stable_partition(instances.begin(), instances.end(), [&](const auto& kept) {
-    return kept->guards.same_watched(options.watch) && !kept->lost_a_tensor();
+    return kept->guards.same_watched(options.watch);
   });
   std::move(replaced, instances.end(), std::back_inserter(forgotten));
   instances.erase(replaced, instances.end());
@@ -119,19 +115,9 @@ std::shared_ptr<CompiledFunction::State::Instance> CompiledFunction::State::add(
   return instance;
 }
 
-bool CompiledFunction::State::Instance::lost_a_tensor() const {
-  return std::ranges::any_of(read, [](const Storage* s) { return graph::held_by_graphs_alone(*s); });
-}
-
-std::string CompiledFunction::State::what_changed(const Instance& instance,
-                                                  std::span<const Tensor> inputs) const {
-  std::string what = instance.guards.what_changed(inputs, options.watch);
-  return what.empty() && instance.lost_a_tensor() ? "a tensor that the function held was replaced" : what;
-}
-
 void CompiledFunction::State::count_recompile(const Instance* before, std::span<const Tensor> inputs) {
   if (!before) return;
-  std::string why = what_changed(*before, inputs);
+  std::string why = before->guards.what_changed(inputs, options.watch);
   if (why.empty()) {
     why = "the function took another path for sizes";
     for (const Tensor& input : inputs) why.append(" ").append(input.sizes().to_string());

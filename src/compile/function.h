@@ -48,11 +48,6 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
     compiler::Guards guards;
     graph::Graph graph;
     std::string structure;
-    std::vector<const Storage*> read;  // of the tensors that the function holds besides those watched
-    // Whether nobody else holds one of them any more: where it was kept there is another tensor now. One that
-    // lives on elsewhere is not missed. 4.7 ns for three tensors on an AMD EPYC (bench/compile_bench).
-    bool lost_a_tensor() const;
-
     std::shared_ptr<const compiler::Plan> plan;   // under the mutex
     std::shared_ptr<compiler::Replay> recording;  // likewise; with CompileOptions::replay
     bool unplannable = false;                     // likewise: no plan could be made for these sizes
@@ -71,8 +66,6 @@ struct CompiledFunction::State : std::enable_shared_from_this<CompiledFunction::
   std::shared_ptr<compiler::Replay> recording_of(const std::shared_ptr<Instance>& instance,
                                                  const std::shared_ptr<const compiler::Plan>& plan,
                                                  std::span<const Tensor> inputs);
-  // Why the call did not find it: the first reason; "" when only sizes differ.
-  std::string what_changed(const Instance& instance, std::span<const Tensor> inputs) const;
   void count_recompile(const Instance* before, std::span<const Tensor> inputs);  // with the mutex held
   void count_failure(std::string why);                                           // likewise
   void tell_failure(const std::string& why) const;

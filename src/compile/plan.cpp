@@ -74,10 +74,8 @@ class Plan::Running {
       : plan_(plan), tensors_(plan.graph_.values.size()) {
     const Graph& graph = plan.graph_;
     for (size_t i = 0; i < inputs.size(); ++i) tensors_[index(graph.inputs[i])] = inputs[i];
-    for (const auto& [id, stacked] : plan.constants_) {
-      const Tensor& constant = graph.value(id).constant;
-      tensors_[index(id)] = stacked ? stacked->get() : constant;
-    }
+    for (const auto& [id, stacked] : plan.constants_)
+      tensors_[index(id)] = stacked ? stacked->get() : graph.value(id).constant;
     if (plan.buffers_.workspace > 0)
       workspace_ = backend_for(plan.buffers_.device).allocate(static_cast<size_t>(plan.buffers_.workspace));
   }

@@ -80,39 +80,6 @@ ValueId add_view(Graph& graph, ValueId of, const Layout& layout, size_t at) {
   return id;
 }
 
-HeldTensor::HeldTensor(const Tensor& tensor) : Tensor(tensor) {
-  if (storage()) storage()->graph_references.fetch_add(1, std::memory_order_acq_rel);
-}
-
-HeldTensor& HeldTensor::operator=(HeldTensor other) noexcept {
-  std::swap(static_cast<Tensor&>(*this), static_cast<Tensor&>(other));
-  return *this;
-}
-
-HeldTensor::~HeldTensor() {
-  if (storage()) storage()->graph_references.fetch_sub(1, std::memory_order_acq_rel);
-}
-
-// A holder counts itself after it has become one and before it ends: there are never too many. One that comes
-// or goes between two of the reads could make them equal, so that what looks alone is asked again.
-bool held_by_graphs_alone(const Storage& storage) {
-  const auto alone = [&storage] {
-    return storage.references.load(std::memory_order_acquire) <=
-           storage.graph_references.load(std::memory_order_acquire);
-  };
-  return alone() && alone() && alone();
-}
-
-std::vector<const Storage*> Graph::storages_of_others() const {
-  std::vector<const Storage*> found;
-  for (const Value& value : values) {
-    const Storage* storage = value.constant.storage();
-    if (storage && !held_by_graphs_alone(*storage) && std::ranges::find(found, storage) == found.end())
-      found.push_back(storage);
-  }
-  return found;
-}
-
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs) {
   std::vector<Tensor> tensors(graph.values.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) tensors[static_cast<size_t>(graph.inputs[i])] = inputs[i];

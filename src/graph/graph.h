@@ -17,23 +17,8 @@ inline constexpr ValueId kNoValue = -1;
 
 enum class ValueKind : uint8_t { input, constant, result };
 
-// A tensor that a graph holds. The storage counts such holders apart, so that one which nobody else holds any
-// more is known.
-class HeldTensor : public Tensor {
- public:
-  HeldTensor() = default;
-  HeldTensor(const Tensor& tensor);  // NOLINT(google-explicit-constructor): it is that tensor
-  HeldTensor(const HeldTensor& other) : HeldTensor(static_cast<const Tensor&>(other)) {}
-  HeldTensor(HeldTensor&& other) noexcept = default;  // the other is left without a storage
-  HeldTensor& operator=(HeldTensor other) noexcept;
-  ~HeldTensor();
-};
-
-// Whether graphs are all that holds the storage.
-bool held_by_graphs_alone(const Storage& storage);
-
 // Parameters laid below one another along their first dimension: one constant made of several.
-using Parts = std::vector<HeldTensor>;
+using Parts = std::vector<Tensor>;
 
 struct Value {
   ValueKind kind = ValueKind::result;
@@ -41,7 +26,7 @@ struct Value {
   Device device{};
   Layout layout;            // over the storage of `base`; a base has the offset it was captured with
   ValueId base = kNoValue;  // the value whose storage this is a view of; itself when it has its own
-  HeldTensor constant;      // of a constant with one part
+  Tensor constant;          // of a constant with one part
   Parts parts;              // of a stacked constant
   const Dims& sizes() const { return layout.sizes; }
 };
@@ -64,9 +49,6 @@ struct Graph {
 
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
-  // The storages of its constants that somebody else holds as well, each once: not what the function made
-  // for itself while it was captured. They live as long as the graph.
-  std::vector<const Storage*> storages_of_others() const;
   ValueId add_value(Value value);  // its base becomes itself when it has none
   // The node that makes it, or null for an input or a constant. Linear in the nodes.
   const Node* producer(ValueId id) const;

@@ -33,8 +33,6 @@ struct Storage {
   void (*release)(Storage* storage) = nullptr;
 
   std::atomic<int64_t> references{1};
-  // Of them, those of captured graphs: HeldTensor, src/graph/graph.h.
-  std::atomic<int64_t> graph_references{0};
   std::atomic<uint64_t> version{0};
   std::atomic<bool> parameter{false};
   bool captured = false;  // stands for a value that a graph being captured will compute: there is no data
