@@ -26,14 +26,14 @@ class GapFinder {
         launches_(launching_calls(trace)),
         steps_(find_steps(trace, launches_)),
         host_(trace.tracks.size()),
-        around_(trace.tracks.size()) {
+        around_(trace.tracks.size()),
+        outlasting_(trace.tracks.size()) {
     for (uint32_t i = 0; i < trace.events.size(); ++i) {
       const Event& event = trace.events[i];
       has_device_ |= is_device_work(event.kind);
       has_cpu_kernels_ |= event.kind == EventKind::cpu_kernel;
       if (!is_host_slice(event.kind) && event.kind != EventKind::python_function) continue;
-      around_[event.track].push_back(open_at(event.track, event.start_ns));
-      host_[event.track].push_back(i);
+      add_slice(event.track, i);
       if (event.kind == EventKind::cpu_op && event.external_id != 0) op_by_id_.emplace(event.external_id, i);
     }
   }
@@ -156,13 +156,21 @@ class GapFinder {
     find_host(gap, thread);
   }
 
-  // The last slice of a thread (into host_) that is open at the moment, of those added so far; kNoEvent:
-  // none.
-  uint32_t open_at(uint32_t thread, int64_t ns) const {
-    const auto& slices = host_[thread];
-    uint32_t at = slices.empty() ? kNoEvent : static_cast<uint32_t>(slices.size() - 1);
-    while (at != kNoEvent && trace_.events[slices[at]].end_ns() <= ns) at = around_[thread][at];
+  int64_t end_of(uint32_t thread, uint32_t at) const { return trace_.events[host_[thread][at]].end_ns(); }
+
+  // `at` or the nearest slice around it that ends after the moment; kNoEvent: none.
+  uint32_t open_at(uint32_t thread, uint32_t at, int64_t ns) const {
+    while (at != kNoEvent && end_of(thread, at) <= ns) at = outlasting_[thread][at];
     return at;
+  }
+
+  void add_slice(uint32_t thread, uint32_t event) {
+    auto& slices = host_[thread];
+    const uint32_t last = slices.empty() ? kNoEvent : static_cast<uint32_t>(slices.size() - 1);
+    const uint32_t around = open_at(thread, last, trace_.events[event].start_ns);
+    slices.push_back(event);
+    around_[thread].push_back(around);
+    outlasting_[thread].push_back(open_at(thread, around, trace_.events[event].end_ns()));
   }
 
   // Slices of a thread that overlap [from, to), in order: those around the last that began before, and those
@@ -172,9 +180,10 @@ class GapFinder {
     const auto starts_before = [&](uint32_t i, int64_t t) { return trace_.events[i].start_ns < t; };
     const auto first = std::lower_bound(slices.begin(), slices.end(), from, starts_before);
     std::vector<uint32_t> found;
-    for (auto at = first == slices.begin() ? kNoEvent : static_cast<uint32_t>(first - slices.begin() - 1);
-         at != kNoEvent; at = around_[thread][at])
-      if (trace_.events[slices[at]].end_ns() > from) found.push_back(slices[at]);
+    const auto last = first == slices.begin() ? kNoEvent : static_cast<uint32_t>(first - slices.begin() - 1);
+    for (uint32_t at = open_at(thread, last, from); at != kNoEvent;
+         at = open_at(thread, around_[thread][at], from))
+      found.push_back(slices[at]);
     std::reverse(found.begin(), found.end());
     for (auto at = first; at != slices.end() && trace_.events[*at].start_ns < to; ++at)
       if (trace_.events[*at].end_ns() > from) found.push_back(*at);
@@ -188,7 +197,8 @@ class GapFinder {
     return innermost;
   }
 
-  // The slice with the largest part of the gap that is not a child's.
+  // The slice with the largest part of the gap that is not a child's; a step only of a gap that is mostly
+  // unrecorded.
   void find_host(Gap& gap, uint32_t thread) const {
     const int64_t from = gap.start_ns, to = gap.start_ns + gap.duration_ns;
     std::vector<std::pair<uint32_t, int64_t>> own;  // slice, its own part of the gap
@@ -205,8 +215,9 @@ class GapFinder {
       own.emplace_back(i, part);
     }
     gap.unrecorded_ns = gap.duration_ns - recorded.within(from, to);
+    const bool recorded_mostly = 2 * gap.unrecorded_ns <= gap.duration_ns;  // then its step tells nothing
     for (const auto& [i, part] : own)
-      if (part > gap.host_ns) {
+      if (part > gap.host_ns && !(recorded_mostly && is_step(trace_, trace_.events[i]))) {
         gap.host = i;
         gap.host_ns = part;
       }
@@ -218,6 +229,9 @@ class GapFinder {
   mutable StepSearch search_{steps_};          // remembers where it looked last
   std::vector<std::vector<uint32_t>> host_;    // by track: the host's slices
   std::vector<std::vector<uint32_t>> around_;  // and the slice (into host_) that each began in
+  // The nearest of those around it that ends later: where each slice overlaps the next, as asynchronous ones
+  // do, all before it are around it, and a walk over them for every gap would be quadratic.
+  std::vector<std::vector<uint32_t>> outlasting_;
   std::unordered_map<uint64_t, uint32_t> op_by_id_;
   bool has_device_ = false, has_cpu_kernels_ = false;
 };

@@ -196,5 +196,36 @@ TEST(Gaps, OfALongTraceInsideOneRangeAreExplainedInSeconds) {
   }
 }
 
+// As asynchronous ranges do; all of them lie around the last one.
+TEST(Gaps, SlicesThatOverlapTheNextTakeNoQuadraticTime) {
+  constexpr int kKernels = kSanitized ? 20'000 : 100'000;
+  Synthetic made;
+  made.trace.events.front().duration_ns = int64_t{20'000} * kKernels;
+  for (int i = 0; i < kKernels; ++i) {
+    made.op(20 * i, 20);
+    made.trace.events.back().duration_ns += 1;
+    made.kernel(20 * i + 1, 20 * i + 2, 3);
+  }
+  order_events(made.trace);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Gap> gaps = find_gaps(made.trace, -1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_EQ(gaps.size(), static_cast<size_t>(kKernels - 1));
+  EXPECT_EQ(made.trace.name(made.trace.events[gaps.back().host]), "aten::mm");
+}
+
+TEST(Gaps, ManyShortOpsAreWhatTheHostDidAndNotTheirStep) {
+  Synthetic made;
+  made.kernel(1, 2, 3);
+  for (int i = 0; i < 6; ++i) made.op(10 + 14 * i, 10);
+  made.kernel(97, 98, 1);
+  order_events(made.trace);
+  const Gap gap = find_gaps(made.trace, -1).at(0);
+  EXPECT_EQ(made.trace.name(made.trace.events[gap.host]), "aten::mm");
+  const GapSum sum = sum_gaps(made.trace);
+  ASSERT_EQ(sum.by_host.size(), 1u);
+  EXPECT_EQ(sum.by_host[0].name, "aten::mm");
+}
+
 }  // namespace
 }  // namespace epilogue::trace
