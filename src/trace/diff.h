@@ -72,6 +72,11 @@ struct Diff {
   std::vector<std::string> gone, added;                    // kernels that no fusion explains
   bool damaged() const { return a.damaged || b.damaged; }  // what is missing may have been lost
   bool untied() const { return a.untied > 0 || b.untied > 0; }
+  // The one without device work, where the other has kernels: those are hardly gone, they were not recorded.
+  const DiffTotals* side_without_kernels() const {
+    if (a.ran_nothing() && !b.kernel_names.empty()) return &a;
+    return b.ran_nothing() && !a.kernel_names.empty() ? &b : nullptr;
+  }
   bool empty() const { return only_a.empty() && only_b.empty() && changed.empty(); }
 };
 

@@ -90,8 +90,8 @@ std::string lacking_kernels(const Diff& diff) {
     const DiffTotals& totals = diff.a.untied > 0 ? diff.a : diff.b;
     return fmt::format("cannot be decided, {} {}", totals.file, totals.lacking_launches());
   }
-  if (diff.b.ran_nothing()) return fmt::format("cannot be decided, {} holds no kernels", diff.b.file);
-  return {};
+  const DiffTotals* without = diff.b.ran_nothing() ? &diff.b : diff.side_without_kernels();
+  return without ? fmt::format("cannot be decided, {} holds no kernels", without->file) : "";
 }
 
 std::string found(const Diff& diff, const Condition& condition) {

@@ -377,6 +377,8 @@ TEST(Diff, ATraceThatRanNothingPassesNoConditionOnKernels) {
                 ElementsAre(HasSubstr("holds no kernels")));
     EXPECT_THAT(failed_conditions(diff_traces(one_kernel_steps({5}), idle()), {condition}),
                 ElementsAre(HasSubstr("holds no kernels")));
+    EXPECT_THAT(failed_conditions(diff_traces(idle(), one_kernel_steps({5})), {condition}),
+                ElementsAre(HasSubstr("holds no kernels")));
   }
   EXPECT_THAT(failed_conditions(diff_traces(idle(), idle()), {"any-change", "step-time"}), IsEmpty());
 }

@@ -32,13 +32,6 @@ bool on_different_machines(const Diff& diff) {
   return diff.a.has_device != diff.b.has_device && diff.a.kernels.high > 0 && diff.b.kernels.high > 0;
 }
 
-// A trace without device work beside one with kernels: those are hardly gone, they were not recorded.
-const DiffTotals* side_without_kernels(const Diff& diff) {
-  if (diff.a.ran_nothing() && !diff.b.kernel_names.empty()) return &diff.a;
-  if (diff.b.ran_nothing() && !diff.a.kernel_names.empty()) return &diff.b;
-  return nullptr;
-}
-
 std::string kernel_counts(const Diff& diff) {
   const int64_t a = diff.a.kernels.median, b = diff.b.kernels.median;
   if (on_different_machines(diff)) {
@@ -114,7 +107,7 @@ std::string totals_text(const Diff& diff) {
   const auto change = [&](const Spread& in_a, const Spread& in_b) {
     return diff.damaged() ? "" : table_change(in_a, in_b);
   };
-  const bool comparable = !diff.untied() && !side_without_kernels(diff);
+  const bool comparable = !diff.untied() && !diff.side_without_kernels();
   if (a.steps && b.steps) {
     table.add_row({"kernels", std::to_string(a.kernels.median), std::to_string(b.kernels.median)});
     table.add_row({a.has_device && b.has_device ? "device time" : "in kernels", time_text(a.device_ns.median),
@@ -215,7 +208,7 @@ std::string no_steps_sentence(const Diff& diff, const std::string& changes) {
 }
 
 std::string lacking_kernels_sentence(const Diff& diff) {
-  const bool in_b = side_without_kernels(diff) == &diff.b;
+  const bool in_b = diff.side_without_kernels() == &diff.b;
   const bool device = (in_b ? diff.a : diff.b).has_device;
   const std::string lacks =
       fmt::format("{} holds no {}", in_b ? 'B' : 'A',
@@ -238,7 +231,7 @@ std::string file_text(char which, const DiffTotals& totals) {
 std::string diff_sentence(const Diff& diff) {
   if (diff.damaged()) return damage_sentence(diff);
   if (diff.untied()) return untied_sentence(diff);
-  if (side_without_kernels(diff)) return lacking_kernels_sentence(diff);
+  if (diff.side_without_kernels()) return lacking_kernels_sentence(diff);
   if (diff.a.steps == 0 || diff.b.steps == 0)
     return no_steps_sentence(diff, diff.empty() ? "; nothing changed" : kernel_changes(diff));
   if (diff.empty() && diff.a.wall_ns.median == diff.b.wall_ns.median)
