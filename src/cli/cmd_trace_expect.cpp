@@ -33,6 +33,7 @@ void check_not_there(const Options& options) {
 }
 
 void propose(const Options& options) {
+  EP_CHECK(options.junit.empty(), "trace expect: --junit takes the results of rules, --write has none");
   EP_CHECK(options.paths.size() == 1, "trace expect --write: expected one trace, got {}",
            options.paths.size());
   check_no_input(options.write, options.paths);
@@ -63,6 +64,17 @@ void check_trace(const std::vector<trace::Rule>& rules, const trace::Trace& read
     checked.results.push_back(std::move(result));
 }
 
+// The file of an earlier run would tell of passes that nothing stands behind. What went wrong first is what
+// is told, also where this cannot be written.
+void leave_junit_error(const Options& options, const Checked& checked, const std::string& reading,
+                       const char* what) {
+  if (options.junit.empty()) return;
+  try {
+    replace_file(options.junit, trace::expect_junit(checked.results, {{reading, what}}));
+  } catch (const Error&) {
+  }
+}
+
 void check_all(const Options& options, Checked& checked) {
   const std::vector<std::string>& paths = options.paths;
   std::string reading = paths.front();
@@ -74,10 +86,8 @@ void check_all(const Options& options, Checked& checked) {
       if (options.format != "json") print_problems(read);
       check_trace(rules, read, checked);
     }
-  } catch (const Error& error) {
-    // The file of an earlier run would tell of passes that nothing stands behind.
-    if (!options.junit.empty())
-      replace_file(options.junit, trace::expect_junit(checked.results, {{reading, error.what()}}));
+  } catch (const std::exception& error) {
+    leave_junit_error(options, checked, reading, error.what());
     throw;
   }
 }
