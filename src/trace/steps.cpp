@@ -283,9 +283,7 @@ std::string Step::reason() const {
                                  : "kernels",
                   percent(ran_ns), percent(host_ops_ns), percent(sync_ns));
   if (damaged) return fmt::format("the trace is damaged, events may be missing; of those left: {}", seen);
-  return seen + (regime == Regime::incomplete
-                     ? "; some device work is missing or cannot be tied to its launch"
-                     : "");
+  return regime == Regime::incomplete ? fmt::format("{}; {}", seen, regime_meaning(regime)) : seen;
 }
 
 Origin origin_of(const Trace& trace) {
