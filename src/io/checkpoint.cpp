@@ -6,6 +6,7 @@
 #include "epilogue/safetensors.h"
 #include "io/checkpoint_index.h"
 #include "io/json.h"
+#include "io/safetensors_header.h"
 
 namespace epilogue {
 namespace {
@@ -17,17 +18,31 @@ using safetensors::in_quotes;
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
+// A link that leads nowhere is there, too: loading it tells what is wrong.
+bool is_named(const fs::path& file) {
+  std::error_code ignored;
+  return fs::symlink_status(file, ignored).type() != fs::file_type::not_found;
+}
+
 // A folder may hold both: transformers takes the single file then, too.
 std::string file_of(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   for (const char* name : {kSingle, kIndex})
-    if (const fs::path file = fs::path(path) / name; fs::exists(file, ignored)) return file.string();
+    if (const fs::path file = fs::path(path) / name; is_named(file)) return file.string();
   fail("{}: the folder holds neither {} nor {}", path, kSingle, kIndex);
 }
 
 CheckpointIndex read_index(const std::string& path) {
-  const std::string text = read_file(path, "the index of a checkpoint");
+  constexpr const char* expected = "the index of a checkpoint";
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  EP_CHECK(!fs::exists(status) || fs::is_regular_file(status) || fs::is_directory(status),
+           "{}: is no regular file, expected {}", path, expected);
+  EP_CHECK(!fs::is_regular_file(status) || fs::file_size(path, ignored) <= safetensors::kMaxHeaderBytes,
+           "{}: is larger than {} bytes, the most that {} may have", path, safetensors::kMaxHeaderBytes,
+           expected);
+  const std::string text = read_file(path, expected);
   try {
     return safetensors::parse_checkpoint_index(text);
   } catch (const Error& error) {
@@ -48,8 +63,7 @@ Checkpoint load_sharded(const std::string& path, std::span<const std::string> na
   Checkpoint checkpoint{.path = path, .tensors = {}};
   for (const auto& [shard, held] : wanted) {
     const std::string file = (fs::path(path).parent_path() / shard).string();
-    std::error_code ignored;
-    EP_CHECK(fs::exists(file, ignored), "{}: its file {}, which holds tensor {}, is not beside it", path,
+    EP_CHECK(is_named(file), "{}: its file {}, which holds tensor {}, is not beside it", path,
              in_quotes(shard), in_quotes(*held.begin()));
     SafetensorsFile loaded = load_safetensors(file);
     for (const std::string& name : held) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "epilogue/nn.h"
 #include "epilogue/safetensors.h"
@@ -118,6 +119,22 @@ TEST_F(LoadParameters, AFileWithoutWhatTheIndexSaysIsTold) {
 TEST_F(LoadParameters, ATensorOfNoFileIsTold) {
   EXPECT_EQ(error_of(index(), 2),
             index() + ": no tensor 'model.layers.2.mlp.gate_proj.weight', expected f32 [4, 2]");
+}
+
+TEST_F(LoadParameters, AnIndexThatIsNoFileOrTooLargeIsRefusedUnread) {
+  fs::remove(index());
+  ASSERT_EQ(mkfifo(index().c_str(), 0600), 0);  // reading it would wait for ever
+  EXPECT_EQ(error_of(index()), index() + ": is no regular file, expected the index of a checkpoint");
+  fs::remove(index());
+  write_index("{}");
+  fs::resize_file(index(), 100'000'001);
+  EXPECT_EQ(error_of(index()),
+            index() + ": is larger than 100000000 bytes, the most that the index of a checkpoint may have");
+}
+
+TEST_F(LoadParameters, ALinkThatLeadsNowhereIsNotPassedOver) {
+  fs::create_symlink(path("pruned"), path("model.safetensors"));
+  EXPECT_NE(error_of(folder()).find(path("model.safetensors")), std::string::npos) << error_of(folder());
 }
 
 TEST_F(LoadParameters, ADamagedFileOrIndexIsNamed) {
