@@ -489,6 +489,7 @@ class Program(unittest.TestCase):
         told = run("info", EPILOGUE_THREAD="1", EPILOGUE_TEST_DATA="x")
         self.assertEqual(told.returncode, 0)
         self.assertEqual(told.stderr, "epilogue: EPILOGUE_THREAD: there is no such variable; epilogue info lists those that are\n")
+        self.refused("trace", "summary", "none.json", says="none.json", EPILOGUE_THREAD="1")
 
     def test_threads_are_openmps_where_nothing_else_is_said(self):
         self.assertEqual(self.json("info", OMP_NUM_THREADS="1")["threads"], 1)

@@ -8,7 +8,8 @@ namespace epilogue {
 inline constexpr int kMostThreads = 1024;
 
 int core_count();  // the cores this process may use
-// EPILOGUE_THREADS, set_thread_count(), or core_count(); 1 in a child of fork() whose parent ran parallel_for
+// set_thread_count(), EPILOGUE_THREADS, or what OpenMP would take when this is first asked, which are
+// OMP_NUM_THREADS or the cores; 1 in a child of fork() whose parent ran parallel_for
 // on several, as the threads stay with the parent.
 int thread_count();
 void set_thread_count(int count);

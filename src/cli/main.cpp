@@ -33,9 +33,6 @@ void keep_standard_streams() {
 
 int main(int argc, char** argv) {
   keep_standard_streams();
-  for (const std::string& name : epilogue::unknown_variables())
-    epilogue::cli::tell(
-        fmt::format("{}: there is no such variable; epilogue info lists those that are", name));
   epilogue::cli::CommandLine line(
       "epilogue", "The transformer's MLP: run it four ways, profile it, read any Kineto trace.",
       "epilogue " EPILOGUE_VERSION);
@@ -59,5 +56,8 @@ int main(int argc, char** argv) {
     return refuse(fmt::format("internal error: {}", error.what()));
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return refuse(kNotWritten);
+  for (const std::string& name : epilogue::unknown_variables())
+    epilogue::cli::tell(
+        fmt::format("{}: there is no such variable; epilogue info lists those that are", name));
   return exit_code;
 }
