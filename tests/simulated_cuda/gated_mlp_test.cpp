@@ -1,5 +1,4 @@
-// Which kernels a gated MLP runs on a GPU, and how they are launched. Each test has a number of rows of its
-// own, of which nothing is known before it.
+// Which kernels a gated MLP runs on a GPU, and how they are launched.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -74,8 +73,7 @@ TEST_F(SimulatedGatedMlp, EveryThreadTakesThePair) {
 
 class SimulatedGatedMlpOfAnotherProcess : public SimulatedCuda {
  protected:
-  // Of 300 rows. ctest gives each test a process of its own, which then knows what the file says and nothing
-  // else.
+  // Of 300 rows. This process then knows what the file says and nothing else.
   void settle_in_another_process() {
     const std::string test =
         fmt::format("SIMULATED_CACHE_DIR={} /proc/{}/exe --gtest_brief=1 --gtest_filter=*.{}", cache_,

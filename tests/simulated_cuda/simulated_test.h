@@ -24,7 +24,7 @@ namespace epilogue {
 
 inline const Device kCuda{DeviceType::cuda, 0};
 
-// The simulated device, and a cache folder that is empty when ctest gives each test a process of its own.
+// The simulated device, and a cache folder of the test's own.
 class SimulatedCuda : public testing::Test {
  protected:
   using Kernel = simulated_cuda::Kernel;
