@@ -65,6 +65,13 @@ size_t next_event_end(std::string_view text, size_t from) {
   return kNone;
 }
 
+// What else a trace may be packed in, by its first bytes.
+struct Packing {
+  std::string_view begin, name;
+};
+constexpr Packing kPackings[] = {
+    {"PK\x03\x04", "ZIP"}, {"\x28\xB5\x2F\xFD", "zstd"}, {"\xFD\x37zXZ", "xz"}, {"BZh", "bzip2"}};
+
 class Reader {
  public:
   Reader(ByteSource& source, const std::string& name, size_t window_bytes)
@@ -73,7 +80,9 @@ class Reader {
   }
 
   Trace read() {
-    EP_CHECK(!window_.text().empty(), "{}: is empty, expected a Kineto trace", path_);
+    if (window_.text().empty())
+      fail("{}: {}, expected a Kineto trace", path_,
+           source_.damage().empty() ? "is empty" : source_.damage());
     find_events();
     read_event_arrays(window_, events_);
     while (!ended_ && read_window()) {
@@ -95,6 +104,10 @@ class Reader {
   void find_events() {
     size_t at = skip_space(window_.text(), 0);
     if (window_.text().substr(at, 3) == "\xEF\xBB\xBF") at = skip_space(window_.text(), at + 3);
+    for (const Packing& packing : kPackings)
+      EP_CHECK(!window_.text().starts_with(packing.begin),
+               "{}: is packed as {}, expected JSON as it is or in gzip: unpack it first", path_,
+               packing.name);
     const char first = at < window_.text().size() ? window_.text()[at] : '\0';
     EP_CHECK(first == '{' || first == '[', "{}: is no JSON object or array, expected a Kineto trace", path_);
     if (first == '[') return window_.consume(at + 1);

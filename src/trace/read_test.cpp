@@ -152,6 +152,9 @@ TEST_F(Reader, GzipOfSeveralMembersIsOneFile) {
 
 TEST_F(Reader, WhatIsNoTraceGetsOneClearLine) {
   EXPECT_THAT(error_of(""), HasSubstr("is empty, expected a Kineto trace"));
+  EXPECT_THAT(error_of("\x1f\x8b\x08"), HasSubstr("gzip data is cut short, expected a Kineto trace"));
+  EXPECT_THAT(error_of("PK\x03\x04 and so on"), HasSubstr("is packed as ZIP, expected JSON"));
+  EXPECT_THAT(error_of("\x28\xB5\x2F\xFD and so on"), HasSubstr("is packed as zstd"));
   EXPECT_THAT(error_of("\x7f"
                        "ELF binary"),
               HasSubstr("is no JSON"));
