@@ -173,9 +173,8 @@ std::string one_text(const Summary& summary, const SummaryText& options) {
   text += kernels_text(summary, options.rows) + copies_text(summary, options.rows) + memory_text(summary);
   if (const LaunchStats& launch = summary.launch; launch.launches > 0)
     text += fmt::format(
-        "\nLaunches: {}; from call to kernel median {}, longest {}; launches queued at a launch: mean "
-        "{:.1f}, "
-        "most {}\n",
+        "\nLaunches: {}; from call to kernel median {}, longest {}; launched before and still waiting then: "
+        "{:.1f} in the mean, at most {}\n",
         launch.launches, time_text(launch.median_latency_ns), time_text(launch.max_latency_ns),
         launch.mean_queue, launch.max_queue);
   return text + problems_text(summary);
