@@ -23,7 +23,8 @@ class Observer {
     seen_.has_device = summary.ops.has_device;
     seen_.memory_peaks = memory_peaks(summary);
     places_ = place_events(trace, launches_, seen_.steps);
-    seen_.untied = seen_.steps.empty() ? count_all_untied() : count_untied(trace, launches_, seen_.steps);
+    seen_.untied = seen_.steps.empty() ? count_untied_from(INT64_MIN, trace, launches_)
+                                       : count_untied(trace, launches_, seen_.steps);
   }
 
   Observed observe() {
@@ -37,13 +38,6 @@ class Observer {
 
  private:
   bool counts(uint32_t i) const { return seen_.steps.empty() || places_[i].step != kNoEvent; }
-
-  int64_t count_all_untied() const {
-    int64_t untied = 0;
-    for (size_t i = 0; i < trace_.events.size(); ++i)
-      untied += is_device_work(trace_.events[i].kind) && launches_[i] == kNoEvent;
-    return untied;
-  }
 
   void find_longest_gap() {
     StepSearch search(seen_.steps);

@@ -23,11 +23,14 @@ std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32
 
 int64_t count_untied(const Trace& trace, const std::vector<uint32_t>& launches,
                      const std::vector<Step>& steps) {
+  return steps.empty() ? 0 : count_untied_from(steps.front().start_ns, trace, launches);
+}
+
+int64_t count_untied_from(int64_t ns, const Trace& trace, const std::vector<uint32_t>& launches) {
   int64_t untied = 0;
-  if (steps.empty()) return untied;
   for (size_t i = 0; i < trace.events.size(); ++i)
-    untied += is_device_work(trace.events[i].kind) && launches[i] == kNoEvent &&
-              trace.events[i].start_ns >= steps.front().start_ns;
+    untied +=
+        is_device_work(trace.events[i].kind) && launches[i] == kNoEvent && trace.events[i].start_ns >= ns;
   return untied;
 }
 

@@ -25,6 +25,8 @@ std::vector<Placement> place_events(const Trace& trace, const std::vector<uint32
 // before the first step is no step's.
 int64_t count_untied(const Trace& trace, const std::vector<uint32_t>& launches,
                      const std::vector<Step>& steps);
+// The same of all that begins from this moment on.
+int64_t count_untied_from(int64_t ns, const Trace& trace, const std::vector<uint32_t>& launches);
 
 // "aten::linear" and "ep::linear" are "linear"; a name without a namespace is itself.
 std::string_view bare_op_name(std::string_view name);
