@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "epilogue/error.h"
+#include "error_of.h"
 
 namespace epilogue::safetensors {
 namespace {
@@ -10,12 +10,7 @@ namespace {
 using testing::StartsWith;
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_checkpoint_index(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return epilogue::error_of([&] { parse_checkpoint_index(text); });
 }
 
 TEST(CheckpointIndex, TellsTheFileOfEachTensor) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include "error_of.h"
 #include "test_data.h"
 
 namespace epilogue {
@@ -35,16 +36,6 @@ class Safetensors : public testing::Test {
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 void expect_same(const Tensor& a, const Tensor& b) {

@@ -66,12 +66,17 @@ TEST(Gaps, NameThePythonFunctionThatCoversMostAndWhatNothingCovers) {
   EXPECT_THAT(gaps_json(silent.trace, -1), HasSubstr("\"unrecorded_us\":59.000"));
 }
 
-TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
+Synthetic two_steps_of_cpu_kernels() {
   Synthetic cpu;
   cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
   for (const int64_t start : {10, 40, 210})
     cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
   order_events(cpu.trace);
+  return cpu;
+}
+
+TEST(Gaps, WithoutADeviceTheyLieBetweenKernelsOfOneStep) {
+  const Synthetic cpu = two_steps_of_cpu_kernels();
   const std::vector<Gap> gaps = find_gaps(cpu.trace, -1);
   ASSERT_EQ(gaps.size(), 1u);
   EXPECT_EQ(gaps[0].duration_ns, 25000);
@@ -148,11 +153,7 @@ TEST(Gaps, AreSummedUpByWhatTheHostDid) {
 }
 
 TEST(Gaps, WithoutADeviceTheWindowIsOfEachStep) {
-  Synthetic cpu;
-  cpu.trace.events.push_back(event(EventKind::user_annotation, cpu.name("ProfilerStep#2"), 200, 100));
-  for (const int64_t start : {10, 40, 210})
-    cpu.trace.events.push_back(event(EventKind::cpu_kernel, cpu.name("k"), start, 5));
-  order_events(cpu.trace);
+  const Synthetic cpu = two_steps_of_cpu_kernels();
   EXPECT_EQ(sum_gaps(cpu.trace).window_ns, 40'000) << "from 10 to 45 and from 210 to 215";
 }
 

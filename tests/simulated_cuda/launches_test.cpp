@@ -1,24 +1,14 @@
 // What a call does where the device refuses a launch, has no memory left, or is used by many threads.
-#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "epilogue/error.h"
 #include "epilogue/memory.h"
+#include "error_of.h"
 #include "simulated_cuda/simulated_test.h"
 
 namespace epilogue {
 namespace {
-
-std::string error_of(const auto& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_F(SimulatedCuda, RefusedLaunchIsAnErrorThatNamesTheOpAndTheNextCallRuns) {
   const nn::GatedMlp mlp = layer(768, 3072);

@@ -16,7 +16,7 @@ struct OverlapCredit {
   double share = 0, most_us = 0;  // of a kernel's time
 };
 
-inline constexpr double kClearly = 0.96;
+inline constexpr double kClearly = 0.96;  // see TuningRules
 
 struct TuningRules {
   OverlapCredit credit;
