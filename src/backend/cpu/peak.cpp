@@ -134,19 +134,26 @@ double multiply_tiles([[maybe_unused]] int64_t rounds) {
   return 4 * 16 * 16 * 32 * 2;
 }
 
-// As many threads as have a core run `kernel` for 40 ms; the sum of what each did at its best over about 1
-// ms. A neighbour on the machine can only make a sample slower. `kernel(rounds)` returns the operations of
-// one round.
-double measure_gflops(double (*kernel)(int64_t), int64_t rounds) {
+// As many threads as have a core run `kernel` for 40 ms; the sum of what each did at its best over half a
+// millisecond to one. A neighbour on the machine can only make a sample slower. `kernel(rounds)` returns the
+// operations of one round.
+double measure_gflops(double (*kernel)(int64_t)) {
   std::atomic<double> total{0};
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto seconds = [&](int64_t rounds) {
+    const auto start = Clock::now();
+    kernel(rounds);
+    return seconds_since(start);
+  };
   parallel_for(std::min(thread_count(), cores), 1, [&](int64_t, int64_t) {
+    const auto begin = Clock::now();
+    // Found by time, not given: a build without optimisation takes a hundred times as long for a round.
+    int64_t rounds = 64;
+    while (seconds(rounds) < 0.0005) rounds *= 2;
     double fewest = 1e9;
-    for (const auto begin = Clock::now(); seconds_since(begin) < 0.04;) {
-      const auto start = Clock::now();
-      kernel(rounds);
-      fewest = std::min(fewest, seconds_since(start));
-    }
+    do {
+      fewest = std::min(fewest, seconds(rounds));
+    } while (seconds_since(begin) < 0.04);
     total.fetch_add(kernel(0) * static_cast<double>(rounds) / fewest / 1e9);
   });
   return total;
@@ -192,26 +199,26 @@ double measure_copy() {
 double peak_fma_gflops() {
   apply_isa_cap();
   static const double gflops =
-      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_f32)(rounds); }, 300'000);
+      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_f32)(rounds); });
   return gflops;
 }
 
 double peak_fma_f64_gflops() {
   apply_isa_cap();
   static const double gflops =
-      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_f64)(rounds); }, 300'000);
+      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_add_f64)(rounds); });
   return gflops;
 }
 
 double peak_amx_bf16_gflops() {
-  static const double gflops = has_amx() ? measure_gflops(&multiply_tiles, 20'000) : 0;
+  static const double gflops = has_amx() ? measure_gflops(&multiply_tiles) : 0;
   return gflops;
 }
 
 double peak_avx512_bf16_gflops() {
   if (!uses_avx512_bf16()) return 0;
   static const double gflops =
-      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_pairs)(rounds); }, 300'000);
+      measure_gflops([](int64_t rounds) { return HWY_DYNAMIC_DISPATCH(multiply_pairs)(rounds); });
   return gflops;
 }
 
