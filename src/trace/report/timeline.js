@@ -434,8 +434,8 @@ class Timeline {
     c.fillText(text, x + 7, AXIS_HEIGHT / 2);
   }
 
-  // The whole time in one strip: per trace its host rows over one another, above its device rows. Painted once per
-  // size and theme.
+  // The whole time in one strip: per trace its host tracks above its device tracks, each track's rows over one another.
+  // Painted once per size and theme.
   paintBackdrop() {
     const width = this.overview.clientWidth, height = this.overview.clientHeight, {traces} = this.model;
     this.backdrop = new OffscreenCanvas(this.overview.width, this.overview.height);
@@ -452,11 +452,21 @@ class Timeline {
     const tall = Math.max(2, Math.min(9, Math.floor((strip - 4) / 2)));
     traces.forEach((trace, index) => {
       const y = Math.round(3 + index * strip + (strip - 2 * tall) / 2);
-      for (const track of trace.shownTracks) {
-        for (const list of track.rows) whole.drawSlices(c, {trace, height: trace.hasDevice ? tall : 2 * tall}, list, track.device ? y + tall : y, this.theme.fills, null);
-      }
+      const [host, device] = [false, true].map(wanted => trace.shownTracks.filter(track => track.device === wanted));
+      this.paintTracks(c, whole, host, y, device.length ? tall : 2 * tall);
+      this.paintTracks(c, whole, device, host.length ? y + tall : y, host.length ? tall : 2 * tall);
       c.fillStyle = this.theme.colors.muted;
       if (strip >= 10) c.fillText(traces.length > 1 ? `${trace.letter}  ${trace.raw.name}` : "Overview", 12, y + tall, this.gutter - 20);
+    });
+  }
+
+  // Streams that run at the same time stand one below the other, as far as there are two pixels for each.
+  paintTracks(c, whole, tracks, y, height) {
+    const lanes = Math.max(1, Math.min(tracks.length, height >> 1)), laneHeight = height / lanes;
+    tracks.forEach((track, index) => {
+      const lane = Math.floor(index * lanes / tracks.length), top = Math.round(y + lane * laneHeight);
+      const bottom = Math.round(y + (lane + 1) * laneHeight);
+      for (const list of track.rows) whole.drawSlices(c, {trace: track.trace, height: bottom - top}, list, top, this.theme.fills, null);
     });
   }
 
