@@ -1,4 +1,5 @@
-# What `cmake --install` leaves: the library as epilogue::epilogue for find_package(epilogue), its headers, the program.
+# What `cmake --install` leaves: the library as epilogue::epilogue for find_package(epilogue) and as `epilogue` for
+# pkg-config, its headers, the program.
 # Public headers include the standard library alone, so the package asks nothing else of a consumer.
 include(CMakePackageConfigHelpers)
 
@@ -8,6 +9,13 @@ install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT epilogue_targets FILE epilogue-config.cmake NAMESPACE epilogue:: DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/epilogue-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/epilogue-config-version.cmake DESTINATION ${package_dir})
+
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH path_to_prefix /${pkgconfig_dir} /)
+string(REGEX REPLACE "/$" "" path_to_prefix "${path_to_prefix}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/epilogue.pc.in ${PROJECT_BINARY_DIR}/epilogue.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/epilogue.pc DESTINATION ${pkgconfig_dir})
+
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(TARGET epilogue_program)
   install(TARGETS epilogue_program)

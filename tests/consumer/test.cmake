@@ -39,3 +39,12 @@ write_block(cpp "" main.cpp)
 write_block(cmake "cmake_minimum_required(VERSION 3.25)\nproject(mlp LANGUAGES CXX)\n" CMakeLists.txt)
 build_and_run(mlp ${WORK}/readme "^.4, 128, 768. f32 on cpu\n$")
 run(${WORK}/prefix/bin/epilogue --version)
+
+# And by pkg-config, from a prefix that has moved since.
+file(RENAME ${WORK}/prefix ${WORK}/moved)
+file(GLOB_RECURSE description ${WORK}/moved/*/epilogue.pc)
+run(pkg-config --cflags --libs ${description})
+separate_arguments(flags UNIX_COMMAND "${output}")
+run(c++ -std=c++20 ${CMAKE_CURRENT_LIST_DIR}/main.cpp -o ${WORK}/by_pkg_config ${flags})
+cmake_path(GET description PARENT_PATH libraries)
+run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries}/.. ${WORK}/by_pkg_config)
