@@ -95,6 +95,16 @@ class Packages(unittest.TestCase):
         self.assertTrue(all(name.startswith("pointwise_gelu_tanh_mul_") for name in kernels), kernels)
         self.assertIn(f"[{GEGLU}]", self.result("profile", "mlp", *SMALL, "--kernels", GEGLU))
 
+    def test_every_command_speaks_json(self):
+        added = self.json("kernels", "add", PACKAGES, GEGLU)
+        listed = self.json("kernels", "list")["packages"][0]
+        self.assertEqual([added[key] for key in ("added", "build", "manifest", "bytes")],
+                         [GEGLU, *(listed[key] for key in ("build", "manifest", "bytes"))])
+        self.assertEqual(self.json("kernels", "lock")["locked"],
+                         [{"package": GEGLU, "build": listed["build"], "manifest": listed["manifest"]}])
+        self.assertEqual(self.json("kernels", "remove", GEGLU), {"removed": [GEGLU]})
+        self.assertEqual(self.json("kernels", "list"), {"packages": []})
+
     def test_a_changed_or_deleted_file_fails_the_next_load_with_its_name(self):
         self.result("kernels", "add", PACKAGES, GEGLU)
         self.result("kernels", "lock")

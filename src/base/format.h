@@ -14,6 +14,13 @@ std::string format_bytes(int64_t bytes);  // "0 B", "1.50 KiB", "-6.75 MiB"
 std::string format_bytes_as_pytorch(int64_t bytes);
 // With the quotes; control characters escaped, what is no UTF-8 replaced by U+FFFD.
 std::string json_quote(const std::string& text);
+// ["a","b"]
+template <class Texts>
+std::string json_quoted_list(const Texts& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "" : ",") + json_quote(text);
+  return "[" + list + "]";
+}
 // With '?' for every control character but the newline: a terminal obeys what a file's names hold.
 std::string printable(std::string_view text);
 // At most `size` bytes, none of a code point that would be cut.

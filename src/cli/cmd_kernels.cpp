@@ -60,24 +60,12 @@ Listed describe(const Installed& installed, const package::Policy& policy) {
   }
 }
 
-std::vector<std::string> variant_names(const package::Manifest& manifest) {
-  std::vector<std::string> names;
-  for (const package::Variant& variant : manifest.variants) names.push_back(variant.name);
-  return names;
-}
-
-std::string quoted_list(const std::vector<std::string>& texts) {
-  std::vector<std::string> quoted;
-  for (const std::string& text : texts) quoted.push_back(json_quote(text));
-  return fmt::format("[{}]", fmt::join(quoted, ","));
-}
-
 std::string listed_json(const Listed& l) {
   const package::Manifest& m = l.known.manifest;
   return fmt::format(
       R"({{"name":"{}","version":{},"build":{},"manifest":"{}","selected":{},"license":{},"variants":{},"signature":{},"bytes":{},"problem":{}}})",
       l.installed.reference.name, l.installed.reference.version, json_quote(m.build), l.installed.digest,
-      l.installed.selected, json_quote(m.license), quoted_list(variant_names(m)),
+      l.installed.selected, json_quote(m.license), json_quoted_list(m.variant_names()),
       json_quote(l.known.signature_text()), m.unpacked_bytes(),
       l.problem.empty() ? "null" : json_quote(l.problem));
 }
@@ -158,17 +146,21 @@ void lock(const Options& options) {
   const Cache cache = Cache::of_user();
   const package::Policy policy = package::user_policy();
   package::LockFile lock = package::read_lock(options.lock_file).value_or(package::LockFile{});
-  int pinned = 0;
+  std::vector<std::string> pinned, rows;
   for (const Installed& installed : chosen(cache, options.names)) {
     if (!installed.selected) continue;
     const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
     verify_files(installed.folder, known.manifest);
     lock.set(lock_package(known.manifest, installed.digest));
-    fmt::print("{} locked to build {}\n", installed.reference.to_string(), known.manifest.build);
-    ++pinned;
+    pinned.push_back(
+        fmt::format("{} locked to build {}\n", installed.reference.to_string(), known.manifest.build));
+    rows.push_back(fmt::format(R"({{"package":"{}","build":{},"manifest":"{}"}})",
+                               installed.reference.to_string(), json_quote(known.manifest.build),
+                               installed.digest));
   }
-  EP_CHECK(pinned > 0, "there is no kernel package in {} to lock; add one first", cache.root());
+  EP_CHECK(!pinned.empty(), "there is no kernel package in {} to lock; add one first", cache.root());
   replace_file(options.lock_file, lock.to_text());
+  fmt::print("{}", options.json() ? rows_json("locked", rows) : fmt::format("{}", fmt::join(pinned, "")));
 }
 
 void explain(const Options& options) {
@@ -196,8 +188,9 @@ void explain(const Options& options) {
 void remove(const Options& options) {
   for (const std::string& name : options.names) {
     Cache::of_user().remove(package::parse_reference(name));
-    fmt::print("removed {}\n", name);
+    if (!options.json()) fmt::print("removed {}\n", name);
   }
+  if (options.json()) fmt::print("{{\"removed\":{}}}\n", json_quoted_list(options.names));
 }
 
 template <class Run>
@@ -210,7 +203,7 @@ void add_command(Command kernels, const char* name, const char* what, const char
   if (verb == "verify" || verb == "lock")
     command.add_option("--lock-file", options->lock_file, "the project's pins").show_default();
   if (verb == "explain") command.add_option("--device", options->device, "cpu or cuda[:N]").show_default();
-  if (verb != "lock" && verb != "remove") add_format_option(command, options->format);
+  add_format_option(command, options->format);
   command.callback([options, run] { run(*options); });
 }
 

@@ -31,7 +31,7 @@ class ProgressBar {
   std::chrono::steady_clock::time_point last_{};
 };
 
-void run_add(const std::string& source, const std::string& name) {
+void run_add(const std::string& source, const std::string& name, const std::string& format) {
   package::Cache cache = package::Cache::of_user();
   const package::Policy policy = package::user_policy();
   std::optional<package::Reference> reference;
@@ -41,14 +41,26 @@ void run_add(const std::string& source, const std::string& name) {
       cache, source, reference, policy, [&bar](uint64_t done, uint64_t total) { bar.show(done, total); });
   progress("");
   const package::KnownManifest known = read_manifest(added.folder, added.digest, &policy);
-  fmt::print("added {} build {}, {}, {}\n", added.reference.to_string(), known.manifest.build,
-             format_bytes(static_cast<int64_t>(known.manifest.unpacked_bytes())), known.signature_text());
+  const uint64_t bytes = known.manifest.unpacked_bytes();
+  if (format == "json")
+    fmt::print("{{\"added\":{},\"build\":{},\"manifest\":\"{}\",\"bytes\":{},\"signature\":{}}}\n",
+               json_quote(added.reference.to_string()), json_quote(known.manifest.build), added.digest, bytes,
+               json_quote(known.signature_text()));
+  else
+    fmt::print("added {} build {}, {}, {}\n", added.reference.to_string(), known.manifest.build,
+               format_bytes(static_cast<int64_t>(bytes)), known.signature_text());
 }
 
-void run_pack(const package::PackOptions& options) {
+void run_pack(const package::PackOptions& options, const std::string& format) {
   const package::Packed packed = package::pack(options);
+  if (format == "json") {
+    fmt::print("{{\"archive\":{},\"variants\":{},\"signed_by\":{}}}\n", json_quote(packed.archive),
+               json_quoted_list(packed.manifest.variant_names()),
+               packed.signed_by.empty() ? "null" : json_quote(packed.signed_by));
+    return;
+  }
   fmt::print("{}\n", packed.archive);
-  for (const package::Variant& variant : packed.manifest.variants) fmt::print("  {}\n", variant.name);
+  for (const std::string& variant : packed.manifest.variant_names()) fmt::print("  {}\n", variant);
   fmt::print("  {}\n", packed.signed_by.empty() ? "not signed" : "signed by the key " + packed.signed_by);
 }
 
@@ -57,10 +69,12 @@ void run_pack(const package::PackOptions& options) {
 void add_kernels_add(Command kernels) {
   const Command command = kernels.add_subcommand("add", "verify a package and put it into the cache");
   auto source = std::make_shared<std::string>(), name = std::make_shared<std::string>();
+  auto format = std::make_shared<std::string>("table");
   command.add_option("SOURCE", *source, "a folder, a .tar.gz, or the http address of an index").required();
   command.add_option("NAME", *name, "NAME@VERSION; needed where an index has several");
+  add_format_option(command, *format);
   command.footer("Example:\n  epilogue kernels add http://127.0.0.1:8000/ epilogue/geglu@1");
-  command.callback([source, name] { run_add(*source, *name); });
+  command.callback([source, name, format] { run_add(*source, *name, *format); });
 }
 
 void add_kernels_pack(Command kernels) {
@@ -71,7 +85,9 @@ void add_kernels_pack(Command kernels) {
   command.add_option("--output", options->output, "gets the package and index.json, to be served").required();
   command.add_option("--key", options->key_file, "an Ed25519 private key in PEM to sign with");
   command.add_option("--build", options->build, "the build's name; default: from the hash of its files");
-  command.callback([options] { run_pack(*options); });
+  auto format = std::make_shared<std::string>("table");
+  add_format_option(command, *format);
+  command.callback([options, format] { run_pack(*options, *format); });
 }
 
 }  // namespace epilogue::cli

@@ -167,6 +167,12 @@ uint64_t Manifest::unpacked_bytes() const {
   return bytes;
 }
 
+std::vector<std::string> Manifest::variant_names() const {
+  std::vector<std::string> names;
+  for (const Variant& variant : variants) names.push_back(variant.name);
+  return names;
+}
+
 const ProvidedOp* Manifest::op(std::string_view name) const {
   const auto found = std::ranges::find(ops, name, &ProvidedOp::name);
   return found == ops.end() ? nullptr : &*found;

@@ -59,6 +59,7 @@ struct Manifest {
   bool is_signed = false;                    // package.sig must be there
 
   uint64_t unpacked_bytes() const;
+  std::vector<std::string> variant_names() const;
   const ProvidedOp* op(std::string_view name) const;  // null: not provided
   const ProvidedLayer* layer(std::string_view name) const;
 };

@@ -9,13 +9,6 @@
 namespace epilogue::trace {
 namespace {
 
-template <class Strings>
-std::string strings(const Strings& texts) {
-  std::vector<std::string> quoted;
-  for (const std::string& text : texts) quoted.push_back(json_quote(text));
-  return fmt::format("[{}]", fmt::join(quoted, ","));
-}
-
 std::string launch_json(const DiffRow& row, const DiffSide& side) {
   if (row.kind != DiffKind::kernel) return "null";
   return fmt::format(R"({{"grid":[{}],"block":[{}]}})", fmt::join(side.launch.grid, ","),
@@ -29,7 +22,7 @@ std::string only_json(const DiffRow& row) {
       R"("step_us":{},"launched_by":{}}})",
       diff_kind_name(row.kind), json_quote(side.name), json_quote(short_name(side.name)), side.calls,
       us_json(side.total_ns), launch_json(row, side), side.calls_per_step, us_json(side.step_ns.median),
-      strings(side.ops));
+      json_quoted_list(side.ops));
 }
 
 std::string changed_json(const DiffRow& row) {
@@ -43,7 +36,7 @@ std::string changed_json(const DiffRow& row) {
 }
 
 std::string fusion_json(const Fusion& fusion) {
-  return fmt::format(R"({{"from":{},"into":{}}})", strings(fusion.from), json_quote(fusion.into));
+  return fmt::format(R"({{"from":{},"into":{}}})", json_quoted_list(fusion.from), json_quote(fusion.into));
 }
 
 // {"CPU":[a,b],"CUDA 0":[a,b]}; null where a trace holds no events of it.
@@ -82,8 +75,9 @@ std::string diff_json(const Diff& diff, const std::vector<std::string>& failed) 
       json_array(diff.changed, changed_json), us_json(a.wall_ns.median), us_json(b.wall_ns.median),
       within_noise(a.wall_ns, b.wall_ns), us_json(a.device_ns.median), us_json(b.device_ns.median),
       within_noise(a.device_ns, b.device_ns), a.kernels.median, b.kernels.median, largest_peak(a),
-      largest_peak(b), memory_peaks_json(a, b), json_array(diff.fusions, fusion_json), strings(failed),
-      a.damaged, b.damaged, a.untied, b.untied, problems_json(a.problems), problems_json(b.problems));
+      largest_peak(b), memory_peaks_json(a, b), json_array(diff.fusions, fusion_json),
+      json_quoted_list(failed), a.damaged, b.damaged, a.untied, b.untied, problems_json(a.problems),
+      problems_json(b.problems));
 }
 
 }  // namespace epilogue::trace

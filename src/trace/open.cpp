@@ -1,6 +1,6 @@
 #include "trace/open.h"
 
-#include <atomic>
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -32,25 +32,54 @@ std::string percent_encoded(const std::string& text) {
 }  // namespace
 
 struct TraceServer::State {
+  struct File {
+    std::string path, name;  // name: what it is asked for by
+    size_t size = 0;
+    bool fetched = false;  // under the mutex
+  };
+
   httplib::Server server;
-  std::string path, name;
-  size_t size = 0;
+  std::vector<File> files;
   int port = 0;
   std::chrono::milliseconds timeout{};
-  std::atomic<bool> fetched = false;
   std::mutex mutex;
   std::condition_variable wake;
   bool done = false;
 
+  void add(const std::string& path);
+  File* asked_for(const httplib::Request& request);
   void answer(const httplib::Request& request, httplib::Response& response);
+  bool all_fetched() const {
+    return std::ranges::all_of(files, [](const File& file) { return file.fetched; });
+  }
   void stop_after_timeout();
 };
 
-// A page of another origin that points its own host name at 127.0.0.1 sends that name as Host, and is
-// refused.
+void TraceServer::State::add(const std::string& path) {
+  std::error_code error;
+  const size_t size = std::filesystem::file_size(path, error);
+  EP_CHECK(!error, "{}: cannot open: {}", path, error.message());
+  open_to_read(path, "a trace file");
+  const std::string base = std::filesystem::path(path).filename();
+  const auto taken = [this](const std::string& name) {
+    return std::ranges::find(files, name, &File::name) != files.end();
+  };
+  std::string name = base;
+  for (int n = 2; taken(name); ++n) name = fmt::format("{}-{}", n, base);
+  files.push_back({.path = path, .name = name, .size = size});
+}
+
+// Null where nothing may be told. A page of another origin that points its own host name at 127.0.0.1 sends
+// that name as Host, and is refused.
+TraceServer::State::File* TraceServer::State::asked_for(const httplib::Request& request) {
+  if (request.get_header_value("Host") != fmt::format("{}:{}", kHost, port)) return nullptr;
+  const auto file = std::ranges::find_if(files, [&](const File& f) { return request.path == "/" + f.name; });
+  return file == files.end() ? nullptr : &*file;
+}
+
 void TraceServer::State::answer(const httplib::Request& request, httplib::Response& response) {
-  const bool asked_here = request.get_header_value("Host") == fmt::format("{}:{}", kHost, port);
-  if (!asked_here || request.path != "/" + name) {
+  File* const wanted = asked_for(request);
+  if (!wanted) {
     response.status = 404;
     return;
   }
@@ -58,7 +87,7 @@ void TraceServer::State::answer(const httplib::Request& request, httplib::Respon
   response.set_header("Access-Control-Allow-Private-Network", "true");
   response.set_header("Cache-Control", "no-store");
   if (request.method == "OPTIONS") return;
-  auto file = std::make_shared<std::ifstream>(path, std::ios::binary);
+  auto file = std::make_shared<std::ifstream>(wanted->path, std::ios::binary);
   auto send = [file](size_t offset, size_t length, httplib::DataSink& sink) {
     std::string piece(std::min<size_t>(length, 1 << 16), '\0');
     file->seekg(static_cast<std::streamoff>(offset));
@@ -66,11 +95,13 @@ void TraceServer::State::answer(const httplib::Request& request, httplib::Respon
            sink.write(piece.data(), piece.size());
   };
   const bool is_get = request.method == "GET";
-  response.set_content_provider(size, "application/octet-stream", send, [this, is_get](bool sent) {
+  auto sent_all = [this, wanted, is_get](bool sent) {
     if (!sent || !is_get) return;
-    fetched = true;
-    server.stop();
-  });
+    const std::lock_guard lock(mutex);
+    wanted->fetched = true;
+    if (all_fetched()) server.stop();
+  };
+  response.set_content_provider(wanted->size, "application/octet-stream", send, sent_all);
 }
 
 // httplib ignores stop() until it listens, so it is told until serve() ends.
@@ -83,14 +114,10 @@ void TraceServer::State::stop_after_timeout() {
   }
 }
 
-TraceServer::TraceServer(const std::string& path, const ServeOptions& options) : state_(new State) {
+TraceServer::TraceServer(const std::vector<std::string>& paths, const ServeOptions& options)
+    : state_(new State) {
   State& state = *state_;
-  std::error_code error;
-  state.size = std::filesystem::file_size(path, error);
-  EP_CHECK(!error, "{}: cannot open: {}", path, error.message());
-  open_to_read(path, "a trace file");
-  state.path = path;
-  state.name = std::filesystem::path(path).filename();
+  for (const std::string& path : paths) state.add(path);
   state.timeout = options.timeout;
   // httplib's default is SO_REUSEPORT, with which a second server would share the port unnoticed.
   state.server.set_socket_options([](int socket) {
@@ -112,22 +139,26 @@ TraceServer::~TraceServer() = default;
 
 int TraceServer::port() const { return state_->port; }
 
-std::string TraceServer::file_url() const {
-  return fmt::format("http://{}:{}/{}", kHost, state_->port, percent_encoded(state_->name));
+std::vector<std::string> TraceServer::links() const {
+  std::vector<std::string> links;
+  for (const State::File& file : state_->files)
+    links.push_back(
+        fmt::format("{}/#!/?url=http://{}:{}/{}", kPerfetto, kHost, port(), percent_encoded(file.name)));
+  return links;
 }
-
-std::string TraceServer::link() const { return fmt::format("{}/#!/?url={}", kPerfetto, file_url()); }
 
 bool TraceServer::serve() {
   std::thread timer([this] { state_->stop_after_timeout(); });
   state_->server.listen_after_bind();
+  bool fetched = false;
   {
     const std::lock_guard lock(state_->mutex);
     state_->done = true;
+    fetched = state_->all_fetched();
   }
   state_->wake.notify_all();
   timer.join();
-  return state_->fetched;
+  return fetched;
 }
 
 }  // namespace epilogue::trace

@@ -1,9 +1,10 @@
-// Serves one trace file to the Perfetto UI, on this machine alone.
+// Serves trace files to the Perfetto UI, on this machine alone.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace epilogue::trace {
 
@@ -14,16 +15,17 @@ struct ServeOptions {
 
 class TraceServer {
  public:
-  // Opens the port on 127.0.0.1. Throws Error when the file cannot be read or the port is taken.
-  explicit TraceServer(const std::string& path, const ServeOptions& options = {});
+  // Opens the port on 127.0.0.1. Throws Error when a file cannot be read or the port is taken.
+  explicit TraceServer(const std::vector<std::string>& paths, const ServeOptions& options = {});
   ~TraceServer();
 
   int port() const;
-  std::string file_url() const;  // "http://127.0.0.1:9001/mlp.json.gz"
-  std::string link() const;      // to open in a browser: the Perfetto UI with file_url()
+  // To open in a browser, one for each file, in their order: the Perfetto UI with the file's address,
+  // "http://127.0.0.1:9001/mlp.json.gz".
+  std::vector<std::string> links() const;
 
-  // Answers requests for that file, and 404 to others, until it was fetched once or the timeout has passed.
-  // Returns whether it was fetched.
+  // Answers requests for these files, and 404 to others, until each was fetched once or the timeout has
+  // passed. Returns whether all were fetched.
   bool serve();
 
  private:

@@ -17,6 +17,7 @@ namespace epilogue::trace {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -36,13 +37,13 @@ class OpenTest : public ::testing::Test {
 };
 
 TEST_F(OpenTest, LinkNamesTheFileEncoded) {
-  const TraceServer server(path_, {.port = 0});
-  EXPECT_THAT(server.link(), EndsWith("/open%20test.json"));
-  EXPECT_THAT(server.link(), HasSubstr("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"));
+  const TraceServer server({path_}, {.port = 0});
+  EXPECT_THAT(server.links().at(0), EndsWith("/open%20test.json"));
+  EXPECT_THAT(server.links().at(0), HasSubstr("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"));
 }
 
 TEST_F(OpenTest, ServesTheFileOnceToPerfettoThenEnds) {
-  TraceServer server(path_, {.port = 0, .timeout = 20s});
+  TraceServer server({path_}, {.port = 0, .timeout = 20s});
   auto served = std::async(std::launch::async, [&] { return server.serve(); });
   httplib::Client client("127.0.0.1", server.port());
   const auto other = client.Get("/etc/passwd");
@@ -60,19 +61,39 @@ TEST_F(OpenTest, ServesTheFileOnceToPerfettoThenEnds) {
   EXPECT_TRUE(served.get());
 }
 
+TEST_F(OpenTest, FilesOfOneNameAreServedUntilEachWasFetched) {
+  std::filesystem::create_directory(folder_ + "/b");
+  std::ofstream(folder_ + "/b/open test.json") << "second";
+  TraceServer server({path_, folder_ + "/b/open test.json"}, {.port = 0, .timeout = 20s});
+  EXPECT_THAT(server.links(), ElementsAre(EndsWith("/open%20test.json"), EndsWith("/2-open%20test.json")));
+  auto served = std::async(std::launch::async, [&] { return server.serve(); });
+  httplib::Client client("127.0.0.1", server.port());
+  for (int again = 0; again < 2; ++again) {
+    const auto second = client.Get("/2-open%20test.json");
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->body, "second");
+  }
+  EXPECT_EQ(served.wait_for(50ms), std::future_status::timeout);
+  const auto first = client.Get("/open%20test.json");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->body, content_);
+  ASSERT_EQ(served.wait_for(10s), std::future_status::ready);
+  EXPECT_TRUE(served.get());
+}
+
 TEST_F(OpenTest, EndsAtTheTimeoutWhenNobodyFetches) {
-  TraceServer server(path_, {.port = 0, .timeout = 50ms});
+  TraceServer server({path_}, {.port = 0, .timeout = 50ms});
   EXPECT_FALSE(server.serve());
 }
 
 TEST_F(OpenTest, TakenPortIsAnError) {
-  const TraceServer first(path_, {.port = 0});
-  EXPECT_THAT([&] { TraceServer(path_, {.port = first.port()}); },
+  const TraceServer first({path_}, {.port = 0});
+  EXPECT_THAT([&] { TraceServer({path_}, {.port = first.port()}); },
               ThrowsMessage<Error>(HasSubstr("is taken")));
 }
 
 TEST_F(OpenTest, MissingFileIsAnError) {
-  EXPECT_THAT([] { TraceServer("/nowhere/t.json", {.port = 0}); },
+  EXPECT_THAT([] { TraceServer({"/nowhere/t.json"}, {.port = 0}); },
               ThrowsMessage<Error>(HasSubstr("cannot open: No such file")));
 }
 
