@@ -483,7 +483,9 @@ class Program(unittest.TestCase):
             for key in ("isa", "onednn_isa", "native_bf16", "amx"):
                 self.assertEqual(found[key] is None, name.endswith("ISA"), key)
         self.assertIs(self.json("info", EPILOGUE_ISA="avx512")["native_bf16"], False)
-        self.assertEqual(self.json("info", EPILOGUE_VERBOSE="all", EPILOGUE_THREADS="1", EPILOGUE_CACHE_MB="1")["wrong"], [])
+        right = self.json("info", EPILOGUE_VERBOSE="all", EPILOGUE_THREADS="1", EPILOGUE_CACHE_MB="1")
+        self.assertEqual(right["wrong"], [])
+        self.assertEqual((right["variables"]["EPILOGUE_THREADS"], right["variables"]["EPILOGUE_CACHE_MB"]), ("1", "1"))
 
     def test_misspelled_variables_are_told_and_the_command_goes_on(self):
         told = run("info", EPILOGUE_THREAD="1", EPILOGUE_TEST_DATA="x")

@@ -2,6 +2,8 @@
 #include <optional>
 #include <set>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "backend/cpu/packed_weight.h"
@@ -22,6 +24,12 @@
 namespace epilogue::cli {
 namespace {
 
+// Far more than the last cache has room for does not come from there.
+bool caches_may_hold(const Problem& problem) {
+  const long last_cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return last_cache <= 0 || problem.bytes() < 4.0 * static_cast<double>(last_cache);
+}
+
 struct Row {
   Problem problem;
   nn::Mode mode;
@@ -36,8 +44,8 @@ struct Row {
   double gflops() const { return problem.flops() / timing.median_us / 1e3; }
   double gbs() const { return problem.bytes() / timing.median_us / 1e3; }
   // Reads alone may pass a copy by a little; what passes it by more comes from the caches, which memory does
-  // not bound.
-  bool from_caches() const { return of_copy > 1.25; }
+  // not bound, or the copy was disturbed.
+  bool from_caches() const { return of_copy > 1.25 && caches_may_hold(problem); }
   // Of what memory does not bound, arithmetic may come near its own ceiling.
   bool bound_by_caches() const { return from_caches() && of_ceiling < 0.5; }
   bool nearer_to_copy() const { return of_copy > of_ceiling && !from_caches(); }
@@ -129,12 +137,16 @@ std::string device_json(const Row& r) {
                      r.device->sets);
 }
 
+std::string act_json(const Problem& problem) {
+  return problem.kind == ProblemKind::mlp ? json_quote(act_name(problem.act)) : "null";
+}
+
 std::string row_json(const Row& r) {
   return fmt::format(
-      R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":"{}","dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
+      R"({{"kind":"{}","m":{},"dim":{},"hidden":{},"act":{},"dtype":"{}","device":"{}","mode":"{}","median_us":{:.3f},)"
       R"("min_us":{:.3f},"p95_us":{:.3f},{}"calls":{},"gflops":{:.3f},"of_ceiling":{:.4f},)"
       R"("gbs":{:.3f},"of_copy":{:.4f},"nearer_ceiling":"{}","kernels":{},"implementation":{},"note":{}}})",
-      kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_name(r.problem.act),
+      kind_name(r.problem.kind), r.problem.rows(), r.problem.dim, r.problem.hidden, act_json(r.problem),
       dtype_name(r.problem.dtype), device_name(r.problem.device), nn::mode_name(r.mode), r.timing.median_us,
       r.timing.min_us, r.timing.p95_us, device_json(r), r.timing.calls, r.gflops(), r.of_ceiling, r.gbs(),
       r.of_copy, r.nearer_to_copy() ? "copy_gbs" : "gflops", r.kernels, json_quote(r.implementation),
@@ -145,10 +157,10 @@ std::string ceilings_json(const Problem& problem) {
   if (problem.device.type == DeviceType::cuda)
     return fmt::format(R"({{"gflops":{:.1f},"copy_gbs":{:.1f}}})", ceiling_gflops(problem),
                        ceiling_gbs(problem));
-  return fmt::format(
-      R"({{"gflops":{:.1f},"amx_bf16_gflops":{:.1f},"products_gflops":{:.1f},"copy_gbs":{:.1f}}})",
-      problem.dtype == DType::f64 ? cpu::peak_fma_f64_gflops() : cpu::peak_fma_gflops(),
-      cpu::peak_amx_bf16_gflops(), ceiling_gflops(problem), ceiling_gbs(problem));
+  return fmt::format(R"({{"gflops":{:.1f},"amx_bf16_gflops":{},"products_gflops":{:.1f},"copy_gbs":{:.1f}}})",
+                     problem.dtype == DType::f64 ? cpu::peak_fma_f64_gflops() : cpu::peak_fma_gflops(),
+                     cpu::has_amx() ? fmt::format("{:.1f}", cpu::peak_amx_bf16_gflops()) : "null",
+                     ceiling_gflops(problem), ceiling_gbs(problem));
 }
 
 std::string to_json(const std::vector<Row>& rows) {

@@ -106,13 +106,22 @@ std::vector<EnvVar> all_variables() {
   return all;
 }
 
-// "EPILOGUE_THREADS: expected a whole number, got 'many'", quoted, of each variable that is wrong.
-std::vector<std::string> wrong_variables_json() {
-  std::vector<std::string> quoted;
+// "EPILOGUE_THREADS: expected a whole number, got 'many'" of each variable that is wrong.
+std::vector<std::string> wrong_variables() {
+  std::vector<std::string> texts;
   for (const EnvVar var : all_variables())
     if (const std::string wrong = what_is_wrong(var); !wrong.empty())
-      quoted.push_back(json_quote(fmt::format("{}: {}", env_row(var).name, without_name(wrong, var))));
-  return quoted;
+      texts.push_back(fmt::format("{}: {}", env_row(var).name, without_name(wrong, var)));
+  return texts;
+}
+
+// {"EPILOGUE_THREADS":"4",...}: those that are set.
+std::string variables_json() {
+  std::vector<std::string> fields;
+  for (const EnvVar var : all_variables())
+    if (const std::string value = env_text(var); !value.empty())
+      fields.push_back(fmt::format("{}:{}", json_quote(env_row(var).name), json_quote(value)));
+  return fmt::format("{{{}}}", fmt::join(fields, ","));
 }
 
 // A fact that a wrong variable leaves open: what would run with it is an error.
@@ -147,11 +156,12 @@ std::string bf16_products() {
 
 std::string machine_json() {
   return fmt::format(
-      R"({{"epilogue":"{}","cpu":{},"cores":{},"memory_bytes":{},"threads":{},"isa":{},"onednn":"{}","onednn_isa":{},"native_bf16":{},"amx":{},"cuda":{},"wrong":[{}]}})",
+      R"({{"epilogue":"{}","cpu":{},"cores":{},"memory_bytes":{},"threads":{},"isa":{},"onednn":"{}","onednn_isa":{},"native_bf16":{},"amx":{},"cuda":{},"cache":{},"variables":{},"wrong":{}}})",
       EPILOGUE_VERSION, json_quote(cpu_model()), core_count(), memory_bytes(), fact_json(thread_count),
       fact_json(cpu::isa_name), cpu::onednn_version(), fact_json(cpu::onednn_isa),
       fact_json(cpu::has_native_bf16), fact_json(cpu::uses_amx), json_quote(cuda_devices().front()),
-      fmt::join(wrong_variables_json(), ","));
+      cache_dir().empty() ? "null" : json_quote(cache_dir()), variables_json(),
+      json_quoted_list(wrong_variables()));
 }
 
 std::string machine_text() {
