@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The README's chart and table from a result of bench/peers/cuda_vs_torch.py.
+"""The README's chart and table, and docs/performance.md's table of rates, from a result of bench/peers/cuda_vs_torch.py.
 
-usage: chart.py bench/results/h200_mlp.json docs/h200_mlp.svg     writes the chart, prints the table as Markdown
+usage: chart.py bench/results/h200_mlp.json docs/h200_mlp.svg     writes the chart, prints the tables as Markdown
 A bar is the time over G's, the GEMMs alone: shorter is quicker, and what is left of the line beats the library's GEMMs.
 """
 import json
@@ -70,10 +70,22 @@ def table(result):
     return "\n".join(lines)
 
 
+def rates(result):
+    """How near `fused` comes to what the card does: products by arithmetic, few rows by reading the weights."""
+    ceilings = result["ceilings"]
+    lines = ["| M, dim, hidden | TFLOP/s | of the product's ceiling | weights, TB/s | of the copy's |", "|---|---|---|---|---|"]
+    for row in result["rows"]:
+        weights = 3 * row["dim"] * row["hidden"]
+        gflops, gbs = (work / us(row, "fused") / 1e3 for work in (2 * row["m"] * weights, 2 * weights))
+        lines.append(f"| {row['m']}, {row['dim']}, {row['hidden']} | {three_digits(gflops / 1e3)} | {gflops / ceilings['gflops']:.0%} "
+                     f"| {gbs / 1e3:.2f} | {gbs / ceilings['copy_gbs']:.0%} |")
+    return "\n".join(lines)
+
+
 if len(sys.argv) != 3:
     sys.exit(__doc__)
 with open(sys.argv[1]) as file:
     measured = json.load(file)
 with open(sys.argv[2], "w") as file:
     file.write(chart(measured))
-print(table(measured))
+print(table(measured), rates(measured), sep="\n\n")

@@ -17,6 +17,7 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/epilogue.pc.in ${PROJECT_BINARY_DIR}/ep
 install(FILES ${PROJECT_BINARY_DIR}/epilogue.pc DESTINATION ${pkgconfig_dir})
 
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # the program's help names them
 if(TARGET epilogue_program)
   install(TARGETS epilogue_program)
 endif()
