@@ -1,6 +1,7 @@
 // Which kernels a gated MLP runs on a GPU, and how they are launched.
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -50,6 +51,28 @@ TEST_F(SimulatedGatedMlp, PairThatIsHardlyQuickerIsNotTaken) {
   device_->microseconds = pairs.microseconds();
   nn::GatedMlp mlp = layer(768, 3072);
   EXPECT_EQ(names(settled_call(mlp, rows(301, 768))), (std::vector{pairs.gated, pairs.down}));
+}
+
+// Of many one is always lucky while all are timed; the last rounds are of it and the two kernels alone.
+TEST_F(SimulatedGatedMlp, PairThatWasLuckyIsNotTaken) {
+  const Pairs pairs;
+  constexpr int lucky_runs = 20;
+  device_->microseconds = [pairs, runs = 0](const Kernel& kernel) mutable {
+    const bool of_pair = kernel.name == pairs.other_down && kernel.before == pairs.other_gated;
+    return of_pair && ++runs > lucky_runs ? 8.0 : pairs.microseconds()(kernel);
+  };
+  nn::GatedMlp mlp = layer(768, 3072);
+  EXPECT_EQ(names(settled_call(mlp, rows(301, 768))), (std::vector{pairs.gated, pairs.down}));
+}
+
+// Where others are at work on the device no file keeps what was found.
+TEST_F(SimulatedGatedMlp, ChoicesOfARestlessDeviceAreNotKeptOnDisk) {
+  device_->microseconds = [random = std::minstd_rand()](const Kernel&) mutable {
+    return random() % 3 == 0 ? 10.0 : 14.0;
+  };
+  const nn::GatedMlp mlp = layer(768, 3072);
+  EXPECT_LE(settled_call(mlp, rows(304, 768)).size(), 2U);
+  EXPECT_FALSE(std::filesystem::exists(cache_));  // the choices' file is all that would be there
 }
 
 TEST_F(SimulatedGatedMlp, PairOfOurKernelAndTheLibrarysIsTaken) {

@@ -19,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "epilogue gemm choices 12";
+const std::string kFormat = "epilogue gemm choices 13";
 constexpr size_t kMostChoices = 8192;
 
 std::string path_in(const std::string& folder, const std::string& origin) {
-  return folder.empty() ? "" : fmt::format("{}/{}", folder, choices_file_name(hash_of(origin)));
+  return folder.empty() ? "" : fmt::format("{}/{}", folder, choices_file_name(hash_of(kFormat + origin)));
 }
 
 // Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
@@ -74,7 +74,7 @@ std::optional<std::pair<GemmKey, GemmFinalists>> parse_choice_line(const std::st
 }
 
 GemmChoices::GemmChoices(std::string folder, std::string origin)
-    : path_(path_in(folder, origin)), origin_(std::move(origin)), table_(read_file()) {}
+    : path_(path_in(folder, origin)), origin_(std::move(origin)), table_(read_from(0).table) {}
 
 std::optional<GemmChoice> GemmChoices::find(const GemmKey& key) {
   const std::lock_guard lock(mutex_);
@@ -88,41 +88,66 @@ GemmFinalists GemmChoices::finalists(const GemmKey& key) {
   return found == table_.end() ? GemmFinalists() : found->second;
 }
 
-void GemmChoices::keep(const GemmKey& key, GemmFinalists finalists) {
+void GemmChoices::keep(const GemmKey& key, GemmFinalists finalists, bool on_disk) {
+  const std::string line = choice_line(key, finalists);
   {
     const std::lock_guard lock(mutex_);
     table_[key] = std::move(finalists);
   }
-  if (path_.empty()) return;
+  if (path_.empty() || !on_disk) return;
   const std::lock_guard lock(file_mutex_);
   std::error_code ignored;
   fs::create_directories(fs::path(path_).parent_path(), ignored);
   const FileDescriptor file_lock = lock_file(path_ + ".lock");
-  Table table = read_file();
+  add_line(line);
+}
+
+void GemmChoices::add_line(const std::string& line) {
+  Read others = read_from(read_to_);
+  if (!others.whole) return write_anew();
+  {
+    const std::lock_guard table_lock(mutex_);
+    table_.merge(others.table);
+    if (table_.size() > kMostChoices) return;
+  }
+  std::ofstream file(path_, std::ios::binary | std::ios::app);
+  file << line << '\n';
+  if (file.flush()) read_to_ = file.tellp();
+}
+
+// From an offset behind the head on; from the first line where the file is shorter, as it was written anew.
+GemmChoices::Read GemmChoices::read_from(std::streamoff begin) {
+  Read read;
+  if (path_.empty()) return read;
+  std::ifstream file(path_, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line) || line != kFormat || !std::getline(file, line) || line != origin_)
+    return read;
+  const std::streamoff first_line = file.tellg();
+  file.seekg(0, std::ios::end);
+  const std::streamoff end = file.tellg();
+  file.seekg(begin > first_line && begin <= end ? begin : first_line);
+  read.whole = true;
+  while (read.table.size() < kMostChoices && std::getline(file, line)) {
+    if (const auto parsed = parse_choice_line(line); parsed && !file.eof())
+      read.table.insert_or_assign(parsed->first, parsed->second);
+    else
+      read.whole = false;
+  }
+  read_to_ = end;
+  return read;
+}
+
+void GemmChoices::write_anew() {
+  Table table = read_from(0).table;
   {
     const std::lock_guard table_lock(mutex_);
     table_.merge(table);
     table = table_;
   }
-  write_file(table);
-}
-
-GemmChoices::Table GemmChoices::read_file() const {
-  Table table;
-  if (path_.empty()) return table;
-  std::ifstream file(path_);
-  std::string line;
-  if (!std::getline(file, line) || line != kFormat || !std::getline(file, line) || line != origin_)
-    return table;
-  while (table.size() < kMostChoices && std::getline(file, line))
-    if (const auto parsed = parse_choice_line(line)) table.insert(*parsed);
-  return table;
-}
-
-void GemmChoices::write_file(const Table& table) const {
   const std::string temporary = fmt::format("{}.{}", path_, getpid());
   {
-    std::ofstream file(temporary);
+    std::ofstream file(temporary, std::ios::binary);
     file << kFormat << '\n' << origin_ << '\n';
     for (const auto& [key, finalists] : table) file << choice_line(key, finalists) << '\n';
     if (!file.flush()) {
@@ -130,6 +155,7 @@ void GemmChoices::write_file(const Table& table) const {
       unlink(temporary.c_str());
       return;
     }
+    read_to_ = file.tellp();
   }
   std::error_code error;
   fs::rename(temporary, path_, error);

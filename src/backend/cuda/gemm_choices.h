@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <ios>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -22,10 +23,10 @@ using GemmChoice = std::array<uint64_t, 2 + kAlgorithmWords>;
 using GemmFinalists = std::vector<GemmChoice>;  // the choice first
 
 // A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache
-// folder, first line what they are, then a line for each problem that ends in its own checksum. Lines that
-// are damaged or of another origin are passed over, and gone when the file is next written. Writers take a
-// lock, merge what others wrote, and rename a whole file into place; readers do not wait for them. A folder
-// that cannot be written costs the memory between runs, nothing else.
+// folder, first line what they are, then a line for each problem that ends in its own checksum; of several
+// the last counts. Writers take a lock, read what others have added and add a line, which takes no longer the
+// more there are. A file with damaged lines, or of another origin, is written anew and renamed into place.
+// Readers do not wait. A folder that cannot be written costs the memory between runs, nothing else.
 class GemmChoices {
  public:
   // `origin` names device, driver and library; `folder` "" keeps nothing on disk.
@@ -35,15 +36,21 @@ class GemmChoices {
   // The choice, then others nearly as quick, which may be the quicker ones beside another kernel. Empty where
   // nothing is kept: a problem that can be run in one way alone is not.
   GemmFinalists finalists(const GemmKey& key);
-  void keep(const GemmKey& key, GemmFinalists finalists);
+  void keep(const GemmKey& key, GemmFinalists finalists, bool on_disk = true);
 
  private:
   using Table = std::map<GemmKey, GemmFinalists>;
-  Table read_file() const;
-  void write_file(const Table& table) const;
+  struct Read {
+    Table table;
+    bool whole = false;  // a line can be added behind it
+  };
+  Read read_from(std::streamoff begin);
+  void add_line(const std::string& line);
+  void write_anew();
 
   const std::string path_, origin_;
   std::mutex mutex_, file_mutex_;  // of the table; of the file, among the threads of this process
+  std::streamoff read_to_ = 0;     // of the file
   Table table_;
 };
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/shared_tuning.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,11 +20,13 @@ namespace {
 struct SharedTuning {
   std::mutex mutex;
   std::unique_ptr<Tuning> tuning;
+  std::atomic<size_t> best = 0, ways = 0;  // what those take who do not wait
 };
 
 SharedTuning& tuning_of(const GemmKey& key, int device) {
   static std::mutex mutex;
-  static std::map<std::pair<int, GemmKey>, std::unique_ptr<SharedTuning>> all;
+  static auto& all =
+      *new std::map<std::pair<int, GemmKey>, std::unique_ptr<SharedTuning>>;  // threads outlive exit()
   const std::lock_guard lock(mutex);
   auto& shared = all[{device, key}];
   if (!shared) shared = std::make_unique<SharedTuning>();
@@ -38,7 +41,11 @@ TuningRules rules_of(const GemmKey& key) {
   // 5% more on two than a call timed alone shows. Pairs overlap while they are timed, so that a small gain
   // counts, and they differ by little.
   if (key.place == GemmPlace::whole_mlp)
-    return {.credit = {.share = 0.03, .most_us = 10}, .clearly = 0.98, .rounds = 10};
+    return {.credit = {.share = 0.03, .most_us = 10},
+            .clearly = 0.98,
+            .rounds = 10,
+            .long_rounds = 10,
+            .last_rounds = 12};
   if (key.m > 384) return {};
   return {.credit = {.share = 0.1, .most_us = key.place == GemmPlace::after_gated ? 4 : 1.5}};
 }
@@ -67,7 +74,7 @@ std::string name_of(const GemmChoice& choice) {
 
 GemmChoices& choices_of(CudaDevice& device) {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<GemmChoices>> all;
+  static auto& all = *new std::map<int, std::unique_ptr<GemmChoices>>;  // as those of the tunings
   const std::lock_guard lock(mutex);
   auto& choices = all[device.index()];
   if (!choices) choices = std::make_unique<GemmChoices>(cache_dir(), device.platform());
@@ -77,23 +84,28 @@ GemmChoices& choices_of(CudaDevice& device) {
 TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways) {
   static thread_local int left_alone = 0;  // products still to come that are
   SharedTuning& shared = tuning_of(key, device.index());
-  const std::lock_guard lock(shared.mutex);
+  const std::unique_lock lock(shared.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return {.best = shared.ways == ways.count ? shared.best.load() : 0};
   // What is known of the products of an MLP may have come from another process meanwhile.
-  if (!shared.tuning || shared.tuning->ways() != ways.count)
+  if (!shared.tuning || shared.tuning->ways() != ways.count) {
     shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, rules_of(key));
+    shared.best = 0;
+    shared.ways = ways.count;
+  }
   Tuning& tuning = *shared.tuning;
   const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;
-  const bool times = may_time && left_alone == 0;
+  bool times = may_time && left_alone == 0;
   if (may_time && left_alone > 0) --left_alone;
+  if (times) times = tuning.try_some(device, {bytes_of(key), ways.x, ways.x_bytes, ways.run});
   if (times) {
-    tuning.try_some(device, {bytes_of(key), ways.x, ways.x_bytes, ways.run});
+    shared.best = tuning.best();
     if (tuning.loaded_slowly()) left_alone = kLeftAlone;
     if (tuning.over()) {
       GemmFinalists kept{ways.choice(tuning.best())};
       verbose_line("tuning", fmt::format("{}: {}, {}", key.to_string(), name_of(kept[0]), tuning.report()));
       if (key.place == GemmPlace::gated || key.place == GemmPlace::after_gated)  // for pairs of the two
         for (const size_t way : tuning.runners_up()) kept.push_back(ways.choice(way));
-      choices_of(device).keep(key, std::move(kept));
+      choices_of(device).keep(key, std::move(kept), tuning.calm());
     }
   }
   return {tuning.best(), tuning.over(), times};

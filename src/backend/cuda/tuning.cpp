@@ -15,7 +15,6 @@ namespace {
 
 // Long runs differ little from each other, and their tuning should end within a few dozen calls.
 constexpr double kLongUs = 300;
-constexpr size_t kLongRounds = 4;
 constexpr double kBudgetMs = 3;  // a call's share, the loading of kernels included
 // Our kernels of many rows lose more than the library's when one follows the other at once: shorter than
 // this they have to be clearly quicker (1024 x 1024 x 4096: as quick alone, the MLP 47 us beside 44.6).
@@ -25,6 +24,8 @@ constexpr double kShortUs = 40;
 constexpr double kHopeless = 1.5, kLongHopeless = 1.1;
 constexpr size_t kRunsBefore = 2;
 constexpr double kSlowLoadMs = 4;
+constexpr size_t kCallsWithoutMemory = 256;
+constexpr double kCalm = 1.3;  // the median over the least
 
 using Clock = std::chrono::steady_clock;
 
@@ -108,15 +109,37 @@ double Tuning::Way::median_us() const {
 
 double Tuning::Way::least_us() const { return *std::min_element(us.begin(), us.end()); }
 
-void Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
+bool Tuning::calm() const {
+  std::vector<double> spreads;
+  for (const Way& way : ways_)
+    if (!way.fails && !way.us.empty()) spreads.push_back(way.median_us() / way.least_us());
+  std::sort(spreads.begin(), spreads.end());
+  return !spreads.empty() && spreads[spreads.size() / 2] < kCalm;
+}
+
+bool Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
+  if (calls_to_pass_ > 0) {
+    --calls_to_pass_;
+    return false;
+  }
   const auto begin = Clock::now();
-  const detail::StorageRef flush = flush_for(device, problem.bytes);
+  detail::StorageRef flush;
+  try {
+    flush = flush_for(device, problem.bytes);
+  } catch (const Error&) {  // the call itself may well have what it needs
+    calls_to_pass_ = kCallsWithoutMemory;
+    return false;
+  }
   const Events events;  // of this device
   loaded_slowly_ = false;
   TimedProblem watched = problem;
   watched.run = [&](size_t way) {
     const auto from = Clock::now();
-    const bool ran = problem.run(way);
+    bool ran = false;
+    try {
+      ran = problem.run(way);
+    } catch (const Error&) {  // as for want of scratch memory, which not all ways need
+    }
     if (round_ == 0 && ms_since(from) > kSlowLoadMs) loaded_slowly_ = true;  // a launch alone takes no time
     return ran;
   };
@@ -127,7 +150,8 @@ void Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
     const bool known = way.us.size() >= kRunsBefore;
     const bool hopeless = (known || (is_long && !way.us.empty())) &&
                           way.least_us() > (known && is_long ? kLongHopeless : kHopeless) * best_us;
-    if (!way.fails && !hopeless) {
+    const bool is_out = challenger_ && next_ != 0 && next_ != *challenger_;
+    if (!way.fails && !hopeless && !is_out) {
       const auto sample = time_once(device, flush, next_, watched, events);
       way.fails = !sample;
       if (sample && round_ > 0)
@@ -135,10 +159,21 @@ void Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
     }
     if (++next_ == ways_.size()) {
       next_ = 0;
-      over_ = ++round_ >= (is_long ? kLongRounds : rules_.rounds);
-      choose();
+      end_round(is_long);
     }
   }
+  return true;
+}
+
+void Tuning::end_round(bool is_long) {
+  ++round_;
+  choose();
+  const size_t rounds = is_long ? rules_.long_rounds : rules_.rounds;
+  if (round_ < rounds + (challenger_ ? rules_.last_rounds : 0)) return;
+  over_ = challenger_ || best_ == 0 || rules_.last_rounds == 0;
+  if (over_) return;
+  challenger_ = best_;
+  for (Way& way : ways_) way.us.clear();
 }
 
 // A card at its power limit runs the faster the longer it has just rested: what counts of a long run is how
@@ -190,7 +225,8 @@ std::vector<size_t> Tuning::runners_up() const {
 
 std::string Tuning::report() const {
   std::string times;
-  for (const Way& way : ways_) times += fmt::format(" {:.1f}", way.median_us());
+  for (const Way& way : ways_)
+    times += way.us.empty() ? " -" : fmt::format(" {:.1f}", way.median_us());  // -: not of the last two
   return fmt::format("way {} of {}, us:{}", best_, ways_.size(), times);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,10 @@ struct TuningRules {
   // the credit is for. Timed alone, ways compare otherwise by some percent than one after the other all day:
   // the card is then at its power limit, and kernels begin under those before them.
   double clearly = kClearly;
-  size_t rounds = 6;  // fewer of long runs
+  size_t rounds = 6, long_rounds = 4;  // the latter of long runs
+  // Rounds in which the best then meets the first way alone, and which decide between the two: of many ways
+  // one is always lucky. 0: none.
+  size_t last_rounds = 0;
 };
 
 struct TimedProblem {
@@ -53,7 +57,10 @@ class Tuning {
   // Those that beside another kernel might be the best: at most two of a kind that are nearly as quick as the
   // best of their kind.
   std::vector<size_t> runners_up() const;
-  void try_some(CudaDevice& device, const TimedProblem& problem);
+  // Whether anything was timed: not while there is no memory for it.
+  bool try_some(CudaDevice& device, const TimedProblem& problem);
+  // Whether most ways' runs took nearly the same time: else others were at work on the device.
+  bool calm() const;
   std::string report() const;  // a line for EPILOGUE_VERBOSE=tuning
 
  private:
@@ -66,13 +73,16 @@ class Tuning {
   size_t own_from() const { return own_from_ == 0 ? ways_.size() : own_from_; }  // where a second kind begins
   size_t best_of(size_t from, size_t to, double clearly) const;
   void choose();
+  void end_round(bool is_long);
   double scale(double first_us);
 
   std::vector<Way> ways_;
   size_t own_from_;
   const TuningRules rules_;
   size_t next_ = 0, round_ = 0, best_ = 0;
-  double first_us_ = 0;  // of the first way, where others are compared with it; 0: not yet
+  std::optional<size_t> challenger_;  // of the first way, in the last rounds
+  size_t calls_to_pass_ = 0;          // before memory is asked for again
+  double first_us_ = 0;               // of the first way, where others are compared with it; 0: not yet
   bool over_ = false, loaded_slowly_ = false;
 };
 
