@@ -1,5 +1,7 @@
 // compile(): a function of our ops, captured as a graph, fused and planned in the background. The first call
-// answers at once by running the graph op by op; later ones run the plan.
+// answers at once by running the graph op by op; later ones run the plan. What a plan's kernels keep in
+// registers is not rounded to bf16 or f16 on the way, so that the last bits change when the plan is ready:
+// wait_ready().
 #pragma once
 
 #include <cstdint>

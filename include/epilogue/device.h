@@ -74,8 +74,10 @@ class Event {
 // as long as it does: write new inputs in place (copy_), replay, read the outputs.
 class Graph {
  public:
-  // Calls `fn` once to warm up and once more to record what it launches on this thread. It may not read
-  // values, synchronise or touch memory of the host.
+  // Calls `fn` once to warm up, after what was launched before on the current stream, and once more to record
+  // what it launches on this thread. It may not read values, synchronise or touch memory of the host, and
+  // while it is recorded synchronize(device) fails on other threads, too: wait for a stream or an event
+  // there.
   static Graph capture(Device device, const std::function<void()>& fn);
   void replay() const;  // on the current stream; ordered after what was launched before
 

@@ -39,7 +39,8 @@ class Linear {
   Tensor bias;    // [out], or undefined
 };
 
-// How the block runs; every way computes the same function.
+// How the block runs; every way computes the same function, within the same error of float64. The last bits
+// differ between the ways, and on CUDA until a size's kernels have been chosen, in its first few dozen calls.
 enum class Mode : uint8_t { eager, compiled, tuned, fused };
 const char* mode_name(Mode mode);
 std::span<const Mode> available_modes();       // of this build

@@ -65,9 +65,12 @@ Graph::Graph(Device device, void* handle) : device_(device) {
 
 Graph Graph::capture(Device device, const std::function<void()>& fn) {
   DeviceQueues& queues = queues_of(device, "Graph::capture");
+  EP_CHECK(!queues.is_capturing(), "Graph::capture: a graph is being captured on this thread already");
   const Stream stream(device);  // the default stream cannot be recorded
-  synchronize(device);
+  Event before(device);         // not the whole device's end, which a capture of another thread forbids
+  before.record();
   const StreamGuard guard(stream);
+  before.wait();
   fn();
   stream.synchronize();
   queues.begin_capture();

@@ -1,4 +1,5 @@
 // What a call does where the device refuses a launch, has no memory left, or is used by many threads.
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -60,6 +61,91 @@ TEST_F(SimulatedCuda, ThreadsSettleTheSameLayersBesideEachOther) {
   for (int i = 0; i < 4; ++i) threads.emplace_back(settle);
   for (std::thread& thread : threads) thread.join();
   for (const int64_t m : sizes) EXPECT_LE(settled_call(mlp, rows(m, 768)).size(), 2U) << m;
+}
+
+// Rows at new addresses, as a server's: calls of them are recorded all the time.
+void call_on_new_rows(const nn::GatedMlp& mlp, int count) {
+  std::vector<Tensor> kept;
+  for (int i = 0; i < count; ++i) {
+    kept.push_back(empty({300, 768}, {DType::bf16, kCuda}));
+    for (int again = 0; again < 4; ++again) mlp.forward(kept.back());
+  }
+}
+
+TEST_F(SimulatedCuda, WaitingForTheDeviceBreaksNoRecordingOfAnotherThread) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const auto before = names(settled_call(mlp, rows(300, 768)));
+  std::atomic<bool> end{false};
+  std::vector<std::thread> others;
+  others.emplace_back([&] {
+    while (!end) synchronize(kCuda);
+  });
+  others.emplace_back([&] {
+    while (!end) {
+      empty_cache(kCuda);
+      empty_pinned({16}, DType::f32, kCuda);  // is let go of once the device is idle
+    }
+  });
+  call_on_new_rows(mlp, 2000);
+  end = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(names(call(mlp, rows(300, 768))), before);
+}
+
+TEST_F(SimulatedCuda, BlocksThatWaitForAStreamBreakNoRecordingOfAnotherThread) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  settled_call(mlp, rows(300, 768));
+  std::vector<Tensor> used;
+  {
+    const Stream stream(kCuda);
+    for (int i = 0; i < 2000; ++i) used.push_back(empty({8}, {DType::bf16, kCuda}));
+    const StreamGuard guard(stream);
+    for (const Tensor& tensor : used) mul(tensor, tensor);
+  }
+  std::thread other([&] { call_on_new_rows(mlp, 500); });
+  while (!used.empty()) {
+    used.pop_back();
+    empty({8}, {DType::bf16, kCuda});  // asks what has passed
+  }
+  other.join();
+}
+
+TEST_F(SimulatedCuda, WhileAGraphIsCapturedOthersAreToldAndWhatTheyLetGoOfWaits) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor x = rows(10, 768);
+  settled_call(mlp, x);
+  Tensor y, pinned = empty_pinned({1 << 20}, DType::f32, kCuda);
+  std::optional<Graph> earlier = Graph::capture(kCuda, [&] { y = mlp.forward(x); });
+  const size_t taken = device_->taken;
+  bool captures = false;
+  const Graph graph = Graph::capture(kCuda, [&] {
+    if (std::exchange(captures, true))
+      std::thread([&] {
+        EXPECT_NE(error_of([] { synchronize(kCuda); }).find("another thread captures a graph"),
+                  std::string::npos);
+        pinned = {};
+        earlier.reset();
+        EXPECT_GE(device_->taken, taken);
+        Tensor z;
+        const Graph beside = Graph::capture(kCuda, [&] { z = mlp.forward(x); });
+        beside.replay();
+      }).join();
+    y = mlp.forward(x);
+  });
+  EXPECT_LT(device_->taken, taken + (1 << 22));
+  graph.replay();
+  synchronize(kCuda);
+}
+
+TEST_F(SimulatedCuda, NothingIsTimedWhereThereIsNoMemoryForIt) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor x = rows(300, 768);
+  settled_call(mlp, rows(301, 768));  // has the scratch memory of the stream
+  empty_cache(kCuda);
+  const size_t memory = std::exchange(device_->memory, device_->taken + (30 << 20));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(call(mlp, x).size(), 2U);
+  device_->memory = memory;
+  EXPECT_EQ(settled_call(mlp, x).size(), 2U);
 }
 
 TEST_F(SimulatedCuda, GraphKeepsWhatItReadsAndIsReplayedOnAnotherStream) {

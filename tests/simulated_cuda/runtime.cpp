@@ -1,9 +1,11 @@
 // The part of the CUDA runtime that the module calls. Every stream has a clock of its own, which a kernel
-// moves by its time; an event is a reading of it.
+// moves by its time; an event is a reading of it. What CUDA forbids while a stream is being captured is
+// refused here, too, and breaks the capture.
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <cuda.h>
@@ -21,9 +23,11 @@ struct CUstream_st {
   double us = 0;
   std::string last;  // kernel
   CUgraph_st* recording = nullptr;
+  bool broken = false;  // the recording
 };
 struct CUevent_st {
   double us = 0;
+  CUstream_st* captured_on = nullptr;  // recorded into a graph there
 };
 struct CUgraph_st {
   std::vector<Kernel> kernels;
@@ -78,9 +82,26 @@ void run(CUstream_st& stream, Kernel kernel) {
   device.kernels.push_back(std::move(kernel));
 }
 
+std::set<CUstream_st*>& recording_streams() {
+  static auto* all = new std::set<CUstream_st*>;
+  return *all;
+}
+
 cudaError_t give(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
+}
+
+// Under the device's mutex.
+cudaError_t forbidden(const char* call, CUstream_st* broken, cudaError_t error) {
+  if (broken && broken->recording) broken->broken = true;
+  simulated_cuda_device()->forbidden.emplace_back(call);
+  return give(error);
+}
+
+cudaError_t ask(const char* call, cudaEvent_t event) {
+  const std::lock_guard lock(simulated_cuda_device()->mutex);
+  return event->captured_on ? forbidden(call, event->captured_on, cudaErrorCapturedEvent) : cudaSuccess;
 }
 
 // Reserved but not touched, so that a large one costs nothing.
@@ -104,6 +125,7 @@ cudaError_t launch(Kernel kernel, cudaStream_t on) {
   const std::lock_guard lock(device.mutex);
   if (device.fails && device.fails(kernel)) return give(cudaErrorInvalidConfiguration);
   CUstream_st& stream = stream_of(on);
+  if (stream.broken) return give(cudaErrorStreamCaptureInvalidated);
   if (stream.recording)
     stream.recording->kernels.push_back(std::move(kernel));
   else
@@ -140,7 +162,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
 }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() {
+  const std::lock_guard lock(simulated_cuda_device()->mutex);
+  cudaError_t error = cudaSuccess;
+  for (CUstream_st* stream : recording_streams())
+    error = forbidden("cudaDeviceSynchronize", stream, cudaErrorStreamCaptureUnsupported);
+  return error;
+}
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaSuccess ? "cudaSuccess" : "cudaErrorSimulated";
@@ -200,7 +228,16 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   ++simulated_cuda_device()->streams;
   return *stream = new CUstream_st, cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(simulated_cuda_device()->mutex);
+  if (!stream_of(stream).recording) return cudaSuccess;
+  return forbidden("cudaStreamSynchronize", &stream_of(stream), cudaErrorStreamCaptureUnsupported);
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(simulated_cuda_device()->mutex);
+  *status = stream_of(stream).recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(simulated_cuda_device()->mutex);
   stream_of(stream).us = std::max(stream_of(stream).us, event->us);
@@ -209,11 +246,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return *event = new CUevent_st, cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return ask("cudaEventQuery", event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return ask("cudaEventSynchronize", event); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(simulated_cuda_device()->mutex);
   event->us = stream_of(stream).us;
+  event->captured_on = stream_of(stream).recording ? &stream_of(stream) : nullptr;
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
@@ -224,12 +262,16 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const std::lock_guard lock(simulated_cuda_device()->mutex);
   stream_of(stream).recording = new CUgraph_st;
+  recording_streams().insert(&stream_of(stream));
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(simulated_cuda_device()->mutex);
   *graph = std::exchange(stream_of(stream).recording, nullptr);
-  return cudaSuccess;
+  recording_streams().erase(&stream_of(stream));
+  if (!std::exchange(stream_of(stream).broken, false)) return cudaSuccess;
+  delete std::exchange(*graph, nullptr);
+  return give(cudaErrorStreamCaptureInvalidated);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   *executable = new CUgraphExec_st{graph->kernels};

@@ -29,6 +29,9 @@ struct Device {
   int algorithms = 3;                                 // that cuBLASLt knows for each product
   size_t memory = size_t{140} << 30, taken = 0;       // bytes
   int streams = 0;                                    // that were made
+  // Calls that CUDA forbids while a stream is being captured, which break the capture:
+  // "cudaDeviceSynchronize".
+  std::vector<std::string> forbidden;
 };
 
 }  // namespace simulated_cuda

@@ -39,6 +39,8 @@ class SimulatedCuda : public testing::Test {
     device_ = reinterpret_cast<decltype(&simulated_cuda_device)>(dlsym(module, "simulated_cuda_device"))();
   }
   ~SimulatedCuda() override {
+    EXPECT_TRUE(device_->forbidden.empty()) << fmt::format("{}", fmt::join(device_->forbidden, ", "));
+    device_->forbidden.clear();
     if (!std::getenv("SIMULATED_CACHE_DIR")) std::filesystem::remove_all(cache_);
   }
 

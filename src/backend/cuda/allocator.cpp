@@ -1,7 +1,6 @@
 #include "backend/cuda/allocator.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "backend/cuda/check.h"
 #include "base/check.h"
@@ -22,6 +21,38 @@ size_t segment_bytes(size_t bytes) {
   return bytes <= kSmall    ? kSmallSegment
          : bytes <= kMedium ? kMediumSegment
                             : round_up(bytes, kSegmentGranule);
+}
+
+// The calling thread's device for as long as it lives: the last of a tensor may be let go of where another
+// is.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    if (cudaGetDevice(&before_) != cudaSuccess || before_ == device) return;
+    changed_ = cudaSetDevice(device) == cudaSuccess;
+  }
+  ~OnDevice() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+// Null while the stream is being captured: an event would become part of that graph.
+cudaEvent_t recorded_event(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaEvent_t event = nullptr;
+  if (cudaStreamIsCapturing(stream, &status) == cudaSuccess && status == cudaStreamCaptureStatusNone &&
+      cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess) {
+    if (cudaEventRecord(event, stream) == cudaSuccess) return event;
+    cudaEventDestroy(event);
+  }
+  (void)cudaGetLastError();
+  return nullptr;
 }
 
 // What is worth splitting off a block.
@@ -159,20 +190,15 @@ void Allocator::release(Block* block) {
   profile::record_memory({DeviceType::cuda, static_cast<int8_t>(device_)}, block->data,
                          -static_cast<int64_t>(block->bytes), stats_.allocated, stats_.reserved);
   block->allocated = false;
-  std::optional<OutsideCapture> outside;
-  if (!block->also_on.empty()) outside.emplace();
-  for (cudaStream_t stream : block->also_on) {
-    cudaEvent_t event = nullptr;
-    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess ||
-        cudaEventRecord(event, stream) != cudaSuccess) {
-      cudaGetLastError();
-      cudaDeviceSynchronize();  // the stream is gone: whatever it had is over then
-      continue;
+  if (!block->also_on.empty()) {
+    const OutsideCapture outside;
+    const OnDevice current(device_);
+    for (cudaStream_t stream : block->also_on) {
+      ++block->waiting;
+      events_[stream].emplace_back(recorded_event(stream), block);
     }
-    ++block->waiting;
-    events_[stream].emplace_back(event, block);
+    block->also_on.clear();
   }
-  block->also_on.clear();
   if (block->waiting == 0) keep_recent(block);
 }
 
@@ -243,15 +269,22 @@ Block* Allocator::merge(Block* block, Block* neighbour) {
   return first;
 }
 
-void Allocator::collect_passed_events() {
+// With `wait` all that can be waited for has passed.
+void Allocator::collect_passed_events(bool wait) {
   const OutsideCapture outside;
+  const auto has_passed = [wait](cudaEvent_t event) {
+    const cudaError_t error = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+    return error != cudaErrorNotReady && error != cudaErrorCapturedEvent;
+  };
   for (auto at = events_.begin(); at != events_.end();) {
     auto& queue = at->second;
     size_t passed = 0;
-    while (passed < queue.size() && cudaEventQuery(queue[passed].first) != cudaErrorNotReady) {
-      cudaEventDestroy(queue[passed].first);
-      if (--queue[passed].second->waiting == 0) make_free(queue[passed].second);
-      ++passed;
+    for (; passed < queue.size(); ++passed) {
+      auto& [event, block] = queue[passed];
+      if (!event) event = recorded_event(at->first);
+      if (!event || !has_passed(event)) break;
+      cudaEventDestroy(event);
+      if (--block->waiting == 0) make_free(block);
     }
     cudaGetLastError();  // "not ready" is kept as the last error
     queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(passed));
@@ -259,10 +292,11 @@ void Allocator::collect_passed_events() {
   }
 }
 
+// Without waiting for the whole device, which breaks what any thread records: a block that is free is of a
+// stream's order, and cudaFree waits for what uses it.
 int64_t Allocator::free_segments() {
   const OutsideCapture outside;
-  cudaDeviceSynchronize();
-  collect_passed_events();
+  collect_passed_events(true);
   free_recent();
   int64_t freed = 0;
   for (auto* list : {&shared_.small, &shared_.large})

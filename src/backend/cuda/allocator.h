@@ -88,7 +88,7 @@ class Allocator {
   void free_recent(size_t most = kMostRecent);
   void make_free(Block* block);
   Block* merge(Block* block, Block* neighbour);
-  void collect_passed_events();
+  void collect_passed_events(bool wait = false);
   int64_t free_segments();
   [[noreturn]] void fail_out_of_memory(size_t bytes);
   static std::set<Block*, Pool::Smaller>& list_of(Pool* pool, const Block* block);
@@ -102,6 +102,8 @@ class Allocator {
   std::vector<Block*> recent_;
   std::map<Pool*, std::unique_ptr<Pool>> graph_pools_;
   std::map<Pool*, std::unique_ptr<Pool>> retired_;  // blocks in use still point to them
+  // What blocks wait for, in the order of the stream. No event: the stream was being captured, and gets one
+  // when it no longer is.
   std::map<cudaStream_t, std::vector<std::pair<cudaEvent_t, Block*>>> events_;
   MemoryStats stats_;
 };

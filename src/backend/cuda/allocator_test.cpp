@@ -20,6 +20,7 @@ struct FakeDevice {
   size_t limit = SIZE_MAX, bytes = 0;
   std::map<void*, size_t> segments;
   bool events_pass = true;
+  bool captures = false;  // all streams are being captured
 };
 FakeDevice fake;
 
@@ -47,10 +48,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(&fake);
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+  EXPECT_FALSE(fake.captures);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = fake.captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaEventQuery(cudaEvent_t) { return fake.events_pass ? cudaSuccess : cudaErrorNotReady; }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() {
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
   fake.events_pass = true;
   return cudaSuccess;
 }
@@ -185,6 +195,18 @@ TEST_F(CudaAllocator, WaitsForOtherStreamsThatUsedABlock) {
   EXPECT_GT(allocator_.stats().active, allocator_.stats().allocated);
   EXPECT_NE(allocate(3 * kMiB).get()->data, data);
   fake.events_pass = true;
+  const detail::StorageRef first = allocate(3 * kMiB), second = allocate(3 * kMiB);
+  EXPECT_TRUE(first.get()->data == data || second.get()->data == data);
+}
+
+TEST_F(CudaAllocator, WaitsForAStreamThatIsBeingCapturedUntilItNoLongerIs) {
+  detail::StorageRef block = allocate(3 * kMiB);
+  const void* data = block.get()->data;
+  allocator_.use_on(block.get(), stream(1));
+  fake.captures = true;
+  block = {};
+  EXPECT_NE(allocate(3 * kMiB).get()->data, data);
+  fake.captures = false;
   const detail::StorageRef first = allocate(3 * kMiB), second = allocate(3 * kMiB);
   EXPECT_TRUE(first.get()->data == data || second.get()->data == data);
 }

@@ -64,8 +64,13 @@ class CudaBackend final : public Backend, public DeviceQueues {
     return epilogue_activation(program) != Act::none || is_program_prepared(program, device_.index());
   }
 
-  void* make_stream() override { return device_.take_stream(); }
-  void destroy_stream(void* stream) override { device_.give_back_stream(static_cast<cudaStream_t>(stream)); }
+  void* make_stream() override {
+    device_.make_current();
+    return device_.streams().take();
+  }
+  void destroy_stream(void* stream) override {
+    device_.streams().give_back(static_cast<cudaStream_t>(stream));
+  }
   void* current_stream() override { return device_.stream(); }
   void set_current_stream(void* stream) override { device_.set_stream(static_cast<cudaStream_t>(stream)); }
   void synchronize_stream(void* stream) override;
@@ -75,6 +80,7 @@ class CudaBackend final : public Backend, public DeviceQueues {
   void wait_event(void* event) override;
   void synchronize_event(void* event) override;
   double elapsed_us(void* from, void* to) override;
+  bool is_capturing() const override { return device_.capture(); }
   void begin_capture() override;
   void* end_capture(bool broken) override;
   void replay(void* graph) override;
@@ -165,14 +171,10 @@ void CudaBackend::copy_bytes(void* to, Device to_device, const void* from, Devic
   if (to_device.type == DeviceType::cuda) return;  // pageable sources are staged before the call returns
   cudaPointerAttributes host{};
   EP_CUDA(cudaPointerGetAttributes(&host, to));
-  if (host.type == cudaMemoryTypeUnregistered) EP_CUDA(cudaStreamSynchronize(device_.stream()));
+  if (host.type == cudaMemoryTypeUnregistered) synchronize_stream(device_.stream());
 }
 
-void CudaBackend::synchronize() {
-  device_.make_current();
-  EP_CHECK(!device_.capture(), "synchronize: a graph is being captured on this thread");
-  EP_CUDA(cudaDeviceSynchronize());
-}
+void CudaBackend::synchronize() { device_.synchronize(); }
 
 void CudaBackend::empty_cache() {
   device_.make_current();
@@ -180,6 +182,7 @@ void CudaBackend::empty_cache() {
 }
 
 void CudaBackend::synchronize_stream(void* stream) {
+  const OutsideCapture outside;  // which may be another library's, that forbids it to all threads
   EP_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
 }
 
@@ -199,6 +202,7 @@ void CudaBackend::wait_event(void* event) {
 }
 
 void CudaBackend::synchronize_event(void* event) {
+  const OutsideCapture outside;
   EP_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
 }
 
@@ -209,23 +213,21 @@ double CudaBackend::elapsed_us(void* from, void* to) {
 }
 
 void CudaBackend::begin_capture() {
-  EP_CHECK(!device_.capture(), "Graph::capture: a graph is being captured on this thread already");
   auto capture = std::make_unique<Capture>();
   capture->stream = device_.stream();
-  EP_CUDA(cudaStreamBeginCapture(capture->stream, cudaStreamCaptureModeThreadLocal));
   capture->pool = device_.allocator().make_pool();
-  device_.set_capture(capture.release());
+  device_.begin_capture(std::move(capture));
 }
 
 void* CudaBackend::end_capture(bool broken) {
   auto graph = std::make_unique<ReplayableGraph>();
   {
     const std::unique_ptr<Capture> capture(device_.capture());
-    device_.set_capture(nullptr);
     graph->capture = std::move(*capture);
   }
   cudaGraph_t recorded = nullptr;
   cudaError_t error = cudaStreamEndCapture(graph->capture.stream, &recorded);
+  device_.end_capture();
   if (error == cudaSuccess && !broken) error = cudaGraphInstantiate(&graph->exec, recorded, 0);
   if (recorded) cudaGraphDestroy(recorded);
   if (broken || error != cudaSuccess) {
@@ -243,14 +245,17 @@ void CudaBackend::replay(void* graph) {
 }
 
 void CudaBackend::destroy_graph(void* handle) {
-  const std::unique_ptr<ReplayableGraph> graph(static_cast<ReplayableGraph*>(handle));
-  if (graph->exec) {
-    cudaDeviceSynchronize();  // a replay may be under way on any stream
-    cudaGraphExecDestroy(graph->exec);
-  }
-  Pool* pool = graph->capture.pool;
-  graph->capture = {};
-  device_.allocator().retire_pool(pool);
+  auto free = [this, graph = static_cast<ReplayableGraph*>(handle)] {
+    const std::unique_ptr<ReplayableGraph> owned(graph);
+    if (graph->exec) cudaGraphExecDestroy(graph->exec);
+    Pool* pool = graph->capture.pool;
+    graph->capture = {};
+    device_.allocator().retire_pool(pool);
+  };
+  if (static_cast<ReplayableGraph*>(handle)->exec)
+    device_.when_idle(std::move(free));  // a replay may be under way on any stream
+  else
+    free();
 }
 
 detail::StorageRef CudaBackend::allocate_pinned(size_t bytes) {
@@ -258,8 +263,9 @@ detail::StorageRef CudaBackend::allocate_pinned(size_t bytes) {
   void* data = nullptr;
   EP_CUDA(cudaMallocHost(&data, bytes > 0 ? bytes : 1));
   return storage_over(data, bytes, {}, [](void* host) {
-    cudaDeviceSynchronize();  // a copy may still be under way
-    cudaFreeHost(host);
+    cudaPointerAttributes of{};
+    if (cudaPointerGetAttributes(&of, host) != cudaSuccess) return;    // the process ends
+    cuda_device(of.device).when_idle([host] { cudaFreeHost(host); });  // a copy may still be under way
   });
 }
 

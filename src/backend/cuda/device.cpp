@@ -1,12 +1,14 @@
 #include "backend/cuda/device.h"
 
 #include <array>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/warm_up.h"
+#include "base/check.h"
 #include "profile/event.h"
 
 namespace epilogue::cuda {
@@ -58,25 +60,81 @@ cudaStream_t CudaDevice::stream() const { return thread_state[static_cast<size_t
 void CudaDevice::set_stream(cudaStream_t stream) {
   thread_state[static_cast<size_t>(index_)].stream = stream;
 }
-cudaStream_t CudaDevice::take_stream() {
-  make_current();
+cudaStream_t StreamPool::take() {
   {
-    const std::lock_guard lock(idle_streams_mutex_);
-    if (!idle_streams_.empty()) return take_last(idle_streams_);
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) return take_last(idle_);
   }
   cudaStream_t stream = nullptr;
   EP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
 
-void CudaDevice::give_back_stream(cudaStream_t stream) {
-  const std::lock_guard lock(idle_streams_mutex_);
-  idle_streams_.push_back(stream);
+void StreamPool::give_back(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(stream);
 }
 
 Capture* CudaDevice::capture() const { return thread_state[static_cast<size_t>(index_)].capture; }
 void CudaDevice::set_capture(Capture* capture) {
   thread_state[static_cast<size_t>(index_)].capture = capture;
+}
+
+void CudaDevice::begin_capture(std::unique_ptr<Capture> capture) {
+  const std::shared_lock none_waits(recordings_);
+  EP_CUDA(cudaStreamBeginCapture(capture->stream, cudaStreamCaptureModeThreadLocal));
+  const std::lock_guard lock(captures_mutex_);
+  ++captures_;
+  set_capture(capture.release());
+}
+
+void CudaDevice::end_capture() {
+  set_capture(nullptr);
+  std::vector<std::function<void()>> due;
+  {
+    const std::lock_guard lock(captures_mutex_);
+    if (--captures_ == 0) due.swap(put_off_);
+  }
+  for (std::function<void()>& free : due) when_idle(std::move(free));
+}
+
+bool CudaDevice::wait_for_idle() {
+  make_current();
+  const std::unique_lock none_records(recordings_);
+  {
+    const std::lock_guard lock(captures_mutex_);
+    if (captures_ > 0) return false;
+  }
+  EP_CUDA(cudaDeviceSynchronize());
+  return true;
+}
+
+void CudaDevice::synchronize() {
+  EP_CHECK(!capture(), "synchronize: a graph is being captured on this thread");
+  EP_CHECK(wait_for_idle(),
+           "synchronize: another thread captures a graph of cuda:{}, which waiting for the whole device "
+           "would break; "
+           "wait for a stream or an event, or until Graph::capture has returned",
+           index_);
+}
+
+// Called where memory is let go of, which cannot fail: after an error of the device it is let go of at once.
+void CudaDevice::when_idle(std::function<void()> free) {
+  bool idle = true;
+  try {
+    idle = wait_for_idle();
+  } catch (const Error&) {
+    (void)cudaGetLastError();
+  }
+  if (!idle) {
+    const std::lock_guard lock(captures_mutex_);
+    if (captures_ > 0) {
+      put_off_.push_back(std::move(free));
+      return;
+    }
+  }
+  if (!idle) return when_idle(std::move(free));  // that capture is over
+  free();
 }
 
 detail::StorageRef CudaDevice::allocate(size_t bytes) {
@@ -141,10 +199,17 @@ Counters CudaDevice::take_counters() {
 
 uint64_t CudaDevice::thread_allocations() { return allocations_of_thread; }
 
+// Threads may share a stream, and what this one knows of its own last kernel is of no use where another
+// thread has launched since. Streams of one slot only make it more careful.
+std::atomic<const void*>& CudaDevice::last_launcher() const {
+  return last_launchers_[std::hash<const void*>()(stream()) / 64 % last_launchers_.size()];
+}
+
 bool CudaDevice::previous_lets_next_begin() const {
   const ThreadState& state = thread_state[static_cast<size_t>(index_)];
   return state.previous_writes.first < state.previous_writes.second &&
-         state.previous_stream == state.stream && profile::recording_now() == 0;
+         state.previous_stream == state.stream && last_launcher().load(std::memory_order_acquire) == &state &&
+         profile::recording_now() == 0;
 }
 bool CudaDevice::previous_writes(const void* data, size_t bytes) const {
   const auto [from, to] = thread_state[static_cast<size_t>(index_)].previous_writes;
@@ -159,6 +224,7 @@ void CudaDevice::launch_is_over() {
   ThreadState& state = thread_state[static_cast<size_t>(index_)];
   state.previous_writes = std::exchange(state.writes, {});
   state.previous_stream = state.stream;
+  last_launcher().store(&state, std::memory_order_release);
 }
 
 // Kernels that overlap are hard to read in a profile: there each has its own time, but for those of calls

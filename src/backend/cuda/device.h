@@ -1,8 +1,12 @@
 // One CUDA device: its streams, its memory, and what a recording thread has under way.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -77,6 +81,18 @@ class LaunchConfig {
   cudaLaunchConfig_t config_;
 };
 
+// Streams beside the default one. They are kept for the next who asks, since blocks and scratch memory belong
+// to them.
+class StreamPool {
+ public:
+  cudaStream_t take();  // of the current device
+  void give_back(cudaStream_t stream);
+
+ private:
+  std::mutex mutex_;
+  std::vector<cudaStream_t> idle_;
+};
+
 class CudaDevice {
  public:
   explicit CudaDevice(int index);
@@ -92,12 +108,20 @@ class CudaDevice {
   bool previous_writes(const void* data, size_t bytes) const;  // asked when it lets the next one begin
   void let_next_begin(const void* writes, size_t bytes);
   void launch_is_over();
-  // A stream beside the default one. It is kept for the next who asks, since blocks and scratch memory belong
-  // to it.
-  cudaStream_t take_stream();
-  void give_back_stream(cudaStream_t stream);
+  StreamPool& streams() { return streams_; }
+  // Nothing but recordings runs on these, so that no block of memory waits for them.
+  StreamPool& recording_streams() { return recording_streams_; }
   Capture* capture() const;
   void set_capture(Capture* capture);
+
+  // To wait for the whole device while any thread records is an error, and breaks the recording. So one waits
+  // for those of single calls, which are short and hold recordings() shared, and refuses or puts off to wait
+  // beside a user's, between begin_capture() and end_capture().
+  std::shared_mutex& recordings() { return recordings_; }
+  void begin_capture(std::unique_ptr<Capture> capture);  // of a user's graph, by this thread
+  void end_capture();                                    // after CUDA's own end
+  void synchronize();                          // throws Error where a user's graph is being captured
+  void when_idle(std::function<void()> free);  // at once or, beside a capture, after it
 
   detail::StorageRef allocate(size_t bytes);  // for work on the current stream
   Workspace workspace();
@@ -119,13 +143,20 @@ class CudaDevice {
 
  private:
   Counters take_counters();
+  std::atomic<const void*>& last_launcher() const;  // on the current stream
+  bool wait_for_idle();                             // false beside a user's capture
+
   const int index_;
   cudaDeviceProp properties_{};
   bool shared_with_processes_ = true;  // by MPS
   cublasLtHandle_t cublaslt_ = nullptr;
   Allocator allocator_;
-  std::mutex idle_streams_mutex_;
-  std::vector<cudaStream_t> idle_streams_;
+  StreamPool streams_, recording_streams_;
+  std::shared_mutex recordings_;
+  std::mutex captures_mutex_;  // of the two below
+  int captures_ = 0;           // that users have under way
+  std::vector<std::function<void()>> put_off_;
+  mutable std::array<std::atomic<const void*>, 64> last_launchers_{};
   std::mutex workspaces_mutex_;
   std::unordered_map<cudaStream_t, detail::StorageRef> workspaces_;
   std::unordered_map<cudaStream_t, Counters> counters_;

@@ -121,8 +121,8 @@ KernelRan run_gated_mlp(const KernelCall& call) {
   if (known.settled && (known.way.one || known.way.pair)) {
     if (run_way(device, known.way, call, hidden, problem))
       return {.name = known.way.one ? "mlp_gemm" : "gated_mlp", .repeatable = fits_workspace};
-    (void)cudaGetLastError();  // as where fewer multiprocessors are left than it was timed on
-    known.way = {};
+    (void)cudaGetLastError();               // as where fewer multiprocessors are left than it was timed on
+    if (!device.capture()) known.way = {};  // what cannot be recorded says nothing of the choice
   }
   const KernelRan ran = run_two_kernels(call, hidden);
   return {.name = ran.name, .repeatable = ran.repeatable && known.settled && fits_workspace};

@@ -131,9 +131,12 @@ KernelRan run_product(CudaDevice& device, const GemmProblem& problem) {
     choose(device, known, problem);
   if (run_way(device, known.plan, problem, known.way))
     return {.name = known.way.own ? "own_gemm" : "cublasLtMatmul", .repeatable = known.settled};
-  // A choice from a file that does not suit: the library's favourite runs instead.
-  known.way = {known.plan.candidates(device, 1).front(), {}};
-  check_cuda("cublasLtMatmul", known.plan.run(device, problem, known.way.algo));
+  (void)cudaGetLastError();  // not the next launch's
+  // A choice from a file that does not suit: the library's favourite runs instead. What cannot be recorded
+  // says nothing of the choice.
+  const GemmWay favourite{known.plan.candidates(device, 1).front(), {}};
+  if (!device.capture()) known.way = favourite;
+  check_cuda("cublasLtMatmul", known.plan.run(device, problem, favourite.algo));
   return {.name = "cublasLtMatmul", .repeatable = false};
 }
 

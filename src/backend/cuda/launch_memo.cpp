@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <shared_mutex>
 #include <utility>
 
 #include "backend/cuda/check.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int kTimesBefore = 2;  // ordinary runs before a call is captured
 constexpr int kNever = -1;
+constexpr int kMostBroken = 3;
 
 // Four chains beside each other: the steps of one wait for each other.
 uint64_t hash_of(const CallSignature& words) {
@@ -49,7 +51,9 @@ class OneCallCapture {
     device.set_stream(stream);
     device.set_capture(&capture_);
   }
-  ~OneCallCapture() { end(); }
+  ~OneCallCapture() {
+    if (cudaGraph_t graph = end()) cudaGraphDestroy(graph);
+  }
   OneCallCapture(const OneCallCapture&) = delete;
   OneCallCapture& operator=(const OneCallCapture&) = delete;
 
@@ -87,7 +91,7 @@ void write_signature(CallSignature& words, const KernelCall& call, cudaStream_t 
 
 LaunchMemo::~LaunchMemo() {
   clear();
-  if (recording_stream_) device_.give_back_stream(recording_stream_);
+  if (recording_stream_) device_.recording_streams().give_back(recording_stream_);
 }
 
 void LaunchMemo::clear() {
@@ -127,7 +131,7 @@ void LaunchMemo::run(const Implementation& implementation, const KernelCall& cal
   }
   // While a profile is recorded kernels do not overlap, and a graph of them never would.
   if (entry.seen >= kTimesBefore && !entry.graph && profile::recording_now() == 0)
-    capture(implementation, call, entry);
+    record(implementation, call, entry);
   if (entry.graph) {
     EP_CUDA(cudaGraphLaunch(entry.graph, device_.stream()));
     return;
@@ -136,17 +140,24 @@ void LaunchMemo::run(const Implementation& implementation, const KernelCall& cal
   if (entry.seen != kNever && ran.repeatable) ++entry.seen;
 }
 
-void LaunchMemo::capture(const Implementation& implementation, const KernelCall& call, Entry& entry) {
+// Where it cannot be recorded the call runs as it is, and tells what is wrong with it.
+void LaunchMemo::record(const Implementation& implementation, const KernelCall& call, Entry& entry) {
+  const std::shared_lock none_waits(device_.recordings(), std::try_to_lock);
+  if (!none_waits.owns_lock()) return;  // at the next call
   entry.seen = kNever;
-  if (!recording_stream_) recording_stream_ = device_.take_stream();
+  if (!recording_stream_) recording_stream_ = device_.recording_streams().take();
   cudaGraph_t recorded = nullptr;
   bool took_memory = false;  // which would be another's at the replay
-  {
+  try {
     OneCallCapture recording(device_, recording_stream_);  // may take the stream's workspace, which stays
     const uint64_t allocations = device_.thread_allocations();
     implementation.run(call);
     took_memory = device_.thread_allocations() != allocations;
     recorded = recording.end();
+  } catch (const Error&) {
+    (void)cudaGetLastError();
+    if (++entry.broken < kMostBroken) entry.seen = 0;  // another's wait for the device may have broken it
+    return;
   }
   if (recorded && !took_memory && cudaGraphInstantiate(&entry.graph, recorded, 0) != cudaSuccess) {
     cudaGetLastError();

@@ -37,11 +37,12 @@ class LaunchMemo {
   struct Entry {
     uint64_t hash = 0;
     CallSignature words;
-    int seen = 0;  // below 0: it cannot be replayed
+    int seen = 0;    // below 0: it cannot be replayed
+    int broken = 0;  // recordings that something broke
     cudaGraphExec_t graph = nullptr;
   };
   Entry& slot_of(const CallSignature& words, uint64_t hash);  // theirs, or the empty one to be
-  void capture(const Implementation& implementation, const KernelCall& call, Entry& entry);
+  void record(const Implementation& implementation, const KernelCall& call, Entry& entry);
   void clear();
 
   static constexpr size_t kSlots = 1024, kMost = 512;  // slots of the table, entries before it is emptied
