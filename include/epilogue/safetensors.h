@@ -12,6 +12,7 @@ namespace epilogue {
 struct SafetensorsFile {
   std::map<std::string, Tensor> tensors;  // CPU tensors over the mapping, which lives as long as any of them
   std::map<std::string, std::string> metadata;  // "__metadata__"
+  std::map<std::string, std::string> unread;    // tensors of dtypes that no Tensor has, with these: "BOOL"
 };
 
 // Tensors share one private (copy-on-write) mapping of the file, which must not be cut short while it is in
@@ -24,7 +25,8 @@ struct Checkpoint {
   std::map<std::string, Tensor> tensors;  // as SafetensorsFile's
 };
 
-// Those of the named tensors that the checkpoint has. `path` is
+// Those of the named tensors that the checkpoint has; a tensor of a dtype that no Tensor has is an error if
+// it is named. `path` is
 // - a safetensors file,
 // - an index, which ends in .json (model.safetensors.index.json): of the files beside it that it lists, those
 //   that hold a named tensor are opened, or

@@ -50,8 +50,10 @@ CheckpointIndex read_index(const std::string& path) {
   }
 }
 
-void take(Checkpoint& checkpoint, const std::string& name, std::map<std::string, Tensor>& tensors) {
-  if (const auto found = tensors.find(name); found != tensors.end())
+void take(Checkpoint& checkpoint, const std::string& name, const std::string& file, SafetensorsFile& loaded) {
+  if (const auto unread = loaded.unread.find(name); unread != loaded.unread.end())
+    fail("{}: {}", file, safetensors::no_such_dtype("tensor " + in_quotes(name), unread->second));
+  if (const auto found = loaded.tensors.find(name); found != loaded.tensors.end())
     checkpoint.tensors.emplace(name, std::move(found->second));
 }
 
@@ -67,9 +69,9 @@ Checkpoint load_sharded(const std::string& path, std::span<const std::string> na
              in_quotes(shard), in_quotes(*held.begin()));
     SafetensorsFile loaded = load_safetensors(file);
     for (const std::string& name : held) {
-      EP_CHECK(loaded.tensors.contains(name), "{}: no tensor {}, though {} says that it is there", file,
-               in_quotes(name), path);
-      take(checkpoint, name, loaded.tensors);
+      EP_CHECK(loaded.tensors.contains(name) || loaded.unread.contains(name),
+               "{}: no tensor {}, though {} says that it is there", file, in_quotes(name), path);
+      take(checkpoint, name, file, loaded);
     }
   }
   return checkpoint;
@@ -82,7 +84,7 @@ Checkpoint load_checkpoint(const std::string& path, std::span<const std::string>
   if (file.ends_with(".json")) return load_sharded(file, names);
   SafetensorsFile loaded = load_safetensors(file);
   Checkpoint checkpoint{.path = file, .tensors = {}};
-  for (const std::string& name : names) take(checkpoint, name, loaded.tensors);
+  for (const std::string& name : names) take(checkpoint, name, file, loaded);
   return checkpoint;
 }
 

@@ -49,9 +49,9 @@ class Mapping {
 Tensor entry_tensor(const safetensors::Entry& entry, std::byte* data,
                     const std::shared_ptr<Mapping>& mapping) {
   const Dims sizes{std::span<const int64_t>(entry.shape)};
-  if (reinterpret_cast<uintptr_t>(data) % dtype_size(entry.dtype) == 0)
-    return from_blob(data, sizes, {.dtype = entry.dtype}, [mapping](void*) {});
-  Tensor copy = empty(sizes, {.dtype = entry.dtype});
+  if (reinterpret_cast<uintptr_t>(data) % dtype_size(*entry.dtype) == 0)
+    return from_blob(data, sizes, {.dtype = *entry.dtype}, [mapping](void*) {});
+  Tensor copy = empty(sizes, {.dtype = *entry.dtype});
   std::memcpy(copy.mutable_data(), data, entry.end - entry.begin);
   return copy;
 }
@@ -62,7 +62,10 @@ SafetensorsFile load(const std::string& path) {
   SafetensorsFile file;
   std::byte* data = mapping->bytes().data() + header.data_offset;
   for (const safetensors::Entry& entry : header.entries)
-    file.tensors.emplace(entry.name, entry_tensor(entry, data + entry.begin, mapping));
+    if (entry.dtype)
+      file.tensors.emplace(entry.name, entry_tensor(entry, data + entry.begin, mapping));
+    else
+      file.unread.emplace(entry.name, entry.file_dtype);
   file.metadata = std::move(header.metadata);
   return file;
 }

@@ -13,17 +13,42 @@ namespace dom = simdjson::dom;
 
 struct FileDType {
   const char* name;
-  DType dtype;
+  int64_t bits;
+  std::optional<DType> dtype = {};
 };
-constexpr FileDType kFileDTypes[] = {{"F32", DType::f32}, {"BF16", DType::bf16}, {"F16", DType::f16},
-                                     {"F64", DType::f64}, {"I32", DType::i32},   {"I64", DType::i64}};
+// Of the others a file may hold tensors that nobody asks for, as masks and scales.
+constexpr FileDType kFileDTypes[] = {{"F32", 32, DType::f32},
+                                     {"BF16", 16, DType::bf16},
+                                     {"F16", 16, DType::f16},
+                                     {"F64", 64, DType::f64},
+                                     {"I32", 32, DType::i32},
+                                     {"I64", 64, DType::i64},
+                                     {"BOOL", 8},
+                                     {"U8", 8},
+                                     {"I8", 8},
+                                     {"F8_E5M2", 8},
+                                     {"F8_E4M3", 8},
+                                     {"F8_E8M0", 8},
+                                     {"U16", 16},
+                                     {"I16", 16},
+                                     {"U32", 32},
+                                     {"U64", 64},
+                                     {"C64", 64},
+                                     {"F4", 4},
+                                     {"F6_E2M3", 6},
+                                     {"F6_E3M2", 6}};
 
-DType parse_dtype(dom::element value, const std::string& where) {
+const FileDType& row_of(std::string_view name, const std::string& where) {
+  for (const FileDType& row : kFileDTypes)
+    if (name == row.name) return row;
+  fail("{}", no_such_dtype(where, std::string(name)));
+}
+
+void parse_dtype(dom::element value, const std::string& where, Entry& entry) {
   std::string_view text;
   EP_CHECK(!value.get(text), "{} has a dtype that is no string", where);
-  for (const FileDType& row : kFileDTypes)
-    if (text == row.name) return row.dtype;
-  fail("{} has dtype {}; supported are F32, BF16, F16, F64, I32 and I64", where, in_quotes(text));
+  entry.dtype = row_of(text, where).dtype;
+  entry.file_dtype = text;
 }
 
 std::vector<int64_t> parse_shape(dom::element value, const std::string& where) {
@@ -51,14 +76,15 @@ void parse_offsets(dom::element value, const std::string& where, Entry& entry) {
 
 // Sizes of 0 count as 1 in the overflow check, so that strides fit too.
 void check_span(const Entry& entry, const std::string& where) {
-  int64_t bound = static_cast<int64_t>(dtype_size(entry.dtype));
+  int64_t bound = row_of(entry.file_dtype, where).bits;
   bool overflow = false, empty = false;
   for (const int64_t size : entry.shape) {
     overflow |= __builtin_mul_overflow(bound, std::max<int64_t>(size, 1), &bound);
     empty |= size == 0;
   }
-  EP_CHECK(!overflow, "{} has a shape whose size in bytes overflows", where);
-  const uint64_t needed = empty ? 0 : static_cast<uint64_t>(bound);
+  EP_CHECK(!overflow, "{} has a shape whose size in bits overflows", where);
+  EP_CHECK(bound % 8 == 0 || empty, "{} ends within a byte", where);
+  const uint64_t needed = empty ? 0 : static_cast<uint64_t>(bound / 8);
   EP_CHECK(entry.end - entry.begin == needed, "{} spans {} bytes, but its shape and dtype need {}", where,
            entry.end - entry.begin, needed);
 }
@@ -72,7 +98,7 @@ Entry parse_entry(std::string_view name, dom::element value) {
   bool dtype = false, shape = false, offsets = false;
   for_each_member(object, where, [&](std::string_view key, dom::element member) {
     if (key == "dtype") {
-      entry.dtype = parse_dtype(member, where);
+      parse_dtype(member, where, entry);
       dtype = true;
     } else if (key == "shape") {
       entry.shape = parse_shape(member, where);
@@ -158,6 +184,11 @@ Header parse_header(std::span<const std::byte> file) {
   });
   check_chain(header.entries, file.size() - header.data_offset);
   return header;
+}
+
+std::string no_such_dtype(const std::string& what, const std::string& file_dtype) {
+  return fmt::format("{} has dtype {}; supported are F32, BF16, F16, F64, I32 and I64", what,
+                     in_quotes(file_dtype));
 }
 
 const char* file_dtype_name(DType dtype) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 struct Entry {
   std::string name;
-  DType dtype = DType::f32;
+  std::optional<DType> dtype;  // none: the library has none like it
+  std::string file_dtype;      // "F32"
   std::vector<int64_t>
       shape;  // at most kMaxDims; the sizes' product (a 0 counted as 1) is known to fit int64_t
   uint64_t begin = 0, end = 0;  // bytes from Header::data_offset
@@ -44,11 +46,13 @@ class NoSafetensors : public Error {
 // - a repeated key, at any level;
 // - "__metadata__" that is no object of strings;
 // - an entry without dtype, shape or data_offsets, or with one of the wrong form;
-// - a dtype the library does not have, more than kMaxDims dimensions, sizes that overflow;
+// - a dtype that safetensors does not have, more than kMaxDims dimensions, sizes that overflow;
 // - a data span that differs from what shape and dtype need;
 // - spans that do not start at 0, leave a gap or overlap, or end elsewhere than the file.
 Header parse_header(std::span<const std::byte> file);
 
+// `what` with a dtype that cannot be loaded, and those that can.
+std::string no_such_dtype(const std::string& what, const std::string& file_dtype);
 // The name of `dtype` in a file: "F32", "BF16", ...
 const char* file_dtype_name(DType dtype);
 

@@ -48,6 +48,15 @@ void expect_same(const Tensor& a, const Tensor& b) {
   EXPECT_TRUE(bytes(packed_a) == bytes(packed_b));
 }
 
+// By hand: a header that save_safetensors would not write.
+void write(const std::string& path, const std::string& json, std::initializer_list<float> data) {
+  const uint64_t length = json.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length) << json;
+  file.write(reinterpret_cast<const char*>(std::data(data)),
+             static_cast<std::streamsize>(data.size() * sizeof(float)));
+}
+
 TEST_F(Safetensors, RoundTripsEveryDTypeScalarAndEmptyShape) {
   std::map<std::string, Tensor> tensors;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i32, DType::i64})
@@ -121,13 +130,8 @@ TEST_F(Safetensors, WritingALoadedTensorLeavesTheFileAlone) {
 
 TEST_F(Safetensors, AlignsTensorsBehindAHeaderOfOddLength) {
   const std::string json = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  const uint64_t length = json.size();
-  ASSERT_NE(length % 4, 0u);
-  const float values[2] = {1, -2};
-  std::ofstream out(path("a"), std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&length), 8) << json;
-  out.write(reinterpret_cast<const char*>(values), 8);
-  out.close();
+  ASSERT_NE(json.size() % 4, 0u);
+  write(path("a"), json, {1, -2});
   const Tensor x = load_safetensors(path("a")).tensors.at("x");
   EXPECT_EQ(reinterpret_cast<uintptr_t>(x.data()) % 4, 0u);
   EXPECT_EQ(x.select(0, 1).item(), -2);
@@ -172,6 +176,22 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
               }),
               HasSubstr("no UTF-8"));
   EXPECT_EQ(files_in_folder(), 0u);
+}
+
+// Models carry masks and scales beside the weights of a layer.
+TEST_F(Safetensors, TensorsOfOtherDTypesAreInNobodysWayUntilTheyAreAskedFor) {
+  write(path("model"),
+        R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+        R"("mask":{"dtype":"BOOL","shape":[8],"data_offsets":[8,16]}})",
+        {1, 2, 3, 4});
+  const SafetensorsFile loaded = load_safetensors(path("model"));
+  EXPECT_EQ(loaded.tensors.size(), 1U);
+  EXPECT_EQ(loaded.unread, (std::map<std::string, std::string>{{"mask", "BOOL"}}));
+  const std::vector<std::string> weight{"w"}, mask{"mask"};
+  EXPECT_EQ(load_checkpoint(path("model"), weight).tensors.at("w").data<float>()[1], 2);
+  EXPECT_EQ(
+      error_of([&] { load_checkpoint(path("model"), mask); }),
+      path("model") + ": tensor \"mask\" has dtype \"BOOL\"; supported are F32, BF16, F16, F64, I32 and I64");
 }
 
 TEST_F(Safetensors, AFileOfAnotherKindIsToldFirst) {

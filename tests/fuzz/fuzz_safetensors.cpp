@@ -10,10 +10,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const safetensors::Header header = safetensors::parse_header(std::as_bytes(std::span(data, size)));
     uint64_t covered = 0;
     for (const safetensors::Entry& entry : header.entries) {
-      uint64_t bytes = dtype_size(entry.dtype);
-      for (const int64_t dim : entry.shape) bytes *= static_cast<uint64_t>(dim);
-      if (entry.begin != covered || entry.end - entry.begin != bytes || entry.shape.size() > kMaxDims)
-        std::abort();
+      uint64_t elements = 1;
+      for (const int64_t dim : entry.shape) elements *= static_cast<uint64_t>(dim);
+      if (entry.dtype && entry.end - entry.begin != elements * dtype_size(*entry.dtype)) std::abort();
+      if (entry.begin != covered || entry.shape.size() > kMaxDims) std::abort();
       covered = entry.end;
     }
     if (header.data_offset + covered != size) std::abort();
