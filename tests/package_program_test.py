@@ -70,6 +70,14 @@ class Packages(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn(says, done.stderr)
 
+    def author_folder(self):
+        """What the author of a package writes and builds."""
+        author = self.path / "author"
+        source = next(folder for folder in PACKAGES.iterdir() if folder.is_dir())
+        shutil.copytree(source / "build", author / "build")
+        shutil.copy(PACKAGES.parent / "geglu/package.toml", author)
+        return author
+
     def cached_files(self):
         return [file for file in (self.path / "cache/packages/added").rglob("*")
                 if file.is_file() and file.name != "selected"]
@@ -104,6 +112,39 @@ class Packages(unittest.TestCase):
                          [{"package": GEGLU, "build": listed["build"], "manifest": listed["manifest"]}])
         self.assertEqual(self.json("kernels", "remove", GEGLU), {"removed": [GEGLU]})
         self.assertEqual(self.json("kernels", "list"), {"packages": []})
+
+    def test_another_user_reads_what_was_added(self):
+        self.result("kernels", "add", PACKAGES, GEGLU)
+        umask = os.umask(0)
+        os.umask(umask)
+        added = self.path / "cache/packages/added"
+        for file in (added, *added.rglob("*")):
+            self.assertEqual(file.stat().st_mode & 0o777, (0o777 if file.is_dir() else 0o666) & ~umask, file)
+
+    def test_a_package_under_another_name_is_damaged(self):
+        self.result("kernels", "add", PACKAGES, GEGLU)
+        version = self.path / "cache/packages/added/epilogue/geglu/1"
+        version.rename(version.parent / "2")
+        self.assertIn("it is epilogue/geglu@1, expected epilogue/geglu@2", self.result("kernels", "verify", code=1))
+        self.refused("kernels", "lock", says="it is epilogue/geglu@1, expected epilogue/geglu@2")
+        self.assertFalse((self.project / "kernels.lock").exists())
+
+    def test_of_two_builds_one_is_taken(self):
+        author = self.author_folder()
+        for build in ("first", "second"):
+            packed = self.path / build
+            self.result("kernels", "pack", author, "--output", packed, "--build", build)
+            self.result("kernels", "add", packed, GEGLU)
+        taken = [row["build"] for row in self.json("kernels", "explain", GEGLU)["variants"] if row["taken"]]
+        self.assertEqual(taken, ["second"])
+
+    def test_what_an_author_wrote_is_to_be_packed_first(self):
+        self.refused("kernels", "add", self.author_folder(), says="epilogue kernels pack")
+
+    def test_a_cache_that_cannot_be_read_is_not_an_empty_one(self):
+        (self.path / "cache/packages").mkdir(parents=True)
+        (self.path / "cache/packages/added").write_text("")
+        self.refused("kernels", "verify", says="added: cannot be read: Not a directory")
 
     def test_a_changed_or_deleted_file_fails_the_next_load_with_its_name(self):
         self.result("kernels", "add", PACKAGES, GEGLU)
@@ -191,10 +232,7 @@ class Packages(unittest.TestCase):
         key, other = self.path / "key.pem", self.path / "other.pem"
         for file in (key, other):
             subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(file)], check=True)
-        author = self.path / "author"
-        source = next(folder for folder in PACKAGES.iterdir() if folder.is_dir())
-        shutil.copytree(source / "build", author / "build")
-        shutil.copy(PACKAGES.parent / "geglu/package.toml", author)
+        author = self.author_folder()
         packed = self.path / "packed"
         public = self.result("kernels", "pack", author, "--output", packed, "--key", key).split()[-1]
         policy = self.path / "config/epilogue/kernels.toml"

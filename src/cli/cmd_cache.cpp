@@ -65,6 +65,8 @@ void list(const std::string& format) {
     table.add_row({row.kind, row.what, format_bytes(row.bytes)});
     total += row.bytes;
   }
+  if (cache_dir().empty())
+    return fmt::print("nothing is kept: there is no folder, set EPILOGUE_CACHE_DIR or HOME\n");
   fmt::print("{}{} {}, {}, in {}\n", found.empty() ? "" : table.to_string(), found.size(),
              found.size() == 1 ? "entry" : "entries", format_bytes(total), cache_dir());
 }

@@ -54,7 +54,7 @@ Listed describe(const Installed& installed, const package::Policy& policy) {
   package::Policy lenient = policy;
   lenient.require_signature = false;  // to be told, not refused
   try {
-    return {installed, read_manifest(installed.folder, installed.digest, &lenient), ""};
+    return {installed, read_manifest(installed, &lenient), ""};
   } catch (const Error& error) {
     return {installed, {}, error.what()};
   }
@@ -96,7 +96,7 @@ void list(const Options& options) {
 std::string problem_with(const Installed& installed, const package::Policy& policy,
                          const std::string& lock_file) {
   try {
-    const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
+    const KnownManifest known = read_manifest(installed, &policy);
     verify_files(installed.folder, known.manifest);
     const auto lock = package::read_lock(lock_file);
     const package::LockedPackage* locked = lock ? lock->find(installed.reference) : nullptr;
@@ -105,6 +105,12 @@ std::string problem_with(const Installed& installed, const package::Policy& poli
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+// Whether it still is there: another process may have removed it meanwhile.
+bool is_there(const Installed& installed) {
+  std::error_code error;
+  return std::filesystem::exists(installed.folder, error);
 }
 
 // The exit code: 1 when a package is damaged, or one that the lock file pins is not there.
@@ -123,8 +129,10 @@ int verify(const Options& options) {
     table.add_row(
         {reference.to_string(), digest.substr(0, 12), problem.empty() ? "passed" : "FAILED: " + problem});
   };
-  for (const Installed& installed : chosen(cache, options.names))
-    add(installed.reference, installed.digest, problem_with(installed, policy, options.lock_file));
+  for (const Installed& installed : chosen(cache, options.names)) {
+    const std::string problem = problem_with(installed, policy, options.lock_file);
+    if (problem.empty() || is_there(installed)) add(installed.reference, installed.digest, problem);
+  }
   if (const auto lock = package::read_lock(options.lock_file); lock && options.names.empty())
     for (const package::LockedPackage& locked : lock->packages) try {
         cache.find(locked.reference, locked.digest);
@@ -149,7 +157,7 @@ void lock(const Options& options) {
   std::vector<std::string> pinned, rows;
   for (const Installed& installed : chosen(cache, options.names)) {
     if (!installed.selected) continue;
-    const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
+    const KnownManifest known = read_manifest(installed, &policy);
     verify_files(installed.folder, known.manifest);
     lock.set(lock_package(known.manifest, installed.digest));
     pinned.push_back(
@@ -171,15 +179,20 @@ void explain(const Options& options) {
       {{"package", false}, {"build", false}, {"variant", false}, {"verdict", false}, {"because", false}});
   std::vector<std::string> rows;
   for (const Installed& installed : chosen(cache, options.names)) {
-    const KnownManifest known = read_manifest(installed.folder, installed.digest, &policy);
+    const KnownManifest known = read_manifest(installed, &policy);
     for (const package::Choice& choice : resolve(known.manifest, machine)) {
-      const char* verdict = package::verdict_name(choice.verdict);
-      table.add_row({installed.reference.to_string(), known.manifest.build, choice.variant->name, verdict,
-                     choice.reason});
+      const bool taken = choice.taken() && installed.selected;
+      const bool earlier = choice.taken() && !installed.selected;
+      const char* verdict = package::verdict_name(earlier ? package::Verdict::passed_over : choice.verdict);
+      const std::string reason =
+          earlier ? "another build of this version was added later; a lock file may pin this one"
+                  : choice.reason;
+      table.add_row(
+          {installed.reference.to_string(), known.manifest.build, choice.variant->name, verdict, reason});
       rows.push_back(fmt::format(
           R"({{"package":"{}","build":"{}","device":"{}","variant":"{}","taken":{},"verdict":"{}","reason":{}}})",
           installed.reference.to_string(), known.manifest.build, device_name(machine.device),
-          choice.variant->name, choice.taken(), verdict, json_quote(choice.reason)));
+          choice.variant->name, taken, verdict, json_quote(reason)));
     }
   }
   fmt::print("{}", options.json() ? rows_json("variants", rows) : table.to_string());

@@ -1,4 +1,5 @@
 // kernels add, which alone fetches anything, and kernels pack.
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -6,7 +7,9 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "epilogue/device.h"
 #include "package/pack.h"
+#include "package/resolve.h"
 #include "package/source.h"
 #include "package/verify.h"
 
@@ -31,16 +34,25 @@ class ProgressBar {
   std::chrono::steady_clock::time_point last_{};
 };
 
+// Of this machine's processor and its GPU.
+bool runs_here(const package::Manifest& manifest) {
+  std::vector<Device> devices{Device{}};
+  if (device_count(DeviceType::cuda) > 0) devices.push_back({DeviceType::cuda, 0});
+  return std::ranges::any_of(devices, [&](Device device) {
+    return std::ranges::any_of(resolve(manifest, package::this_machine(device)), &package::Choice::taken);
+  });
+}
+
 void run_add(const std::string& source, const std::string& name, const std::string& format) {
   package::Cache cache = package::Cache::of_user();
   const package::Policy policy = package::user_policy();
   std::optional<package::Reference> reference;
   if (!name.empty()) reference = package::parse_reference(name);
   ProgressBar bar;
-  const package::Installed added = package::add_from(
+  const package::Added added = package::add_from(
       cache, source, reference, policy, [&bar](uint64_t done, uint64_t total) { bar.show(done, total); });
   progress("");
-  const package::KnownManifest known = read_manifest(added.folder, added.digest, &policy);
+  const package::KnownManifest& known = added.known;
   const uint64_t bytes = known.manifest.unpacked_bytes();
   if (format == "json")
     fmt::print("{{\"added\":{},\"build\":{},\"manifest\":\"{}\",\"bytes\":{},\"signature\":{}}}\n",
@@ -49,6 +61,9 @@ void run_add(const std::string& source, const std::string& name, const std::stri
   else
     fmt::print("added {} build {}, {}, {}\n", added.reference.to_string(), known.manifest.build,
                format_bytes(static_cast<int64_t>(bytes)), known.signature_text());
+  if (!runs_here(known.manifest))
+    tell(fmt::format("none of its variants runs here: epilogue kernels explain {} tells why",
+                     added.reference.name));
 }
 
 void run_pack(const package::PackOptions& options, const std::string& format) {

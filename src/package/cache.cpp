@@ -54,8 +54,17 @@ class Scratch {
   FileLock lock_;
 };
 
+KnownManifest manifest_of_folder(const std::string& folder) try {
+  return read_manifest(folder, "", nullptr);
+} catch (const Error& error) {
+  const std::string what = error.what();
+  if (!what.ends_with("'build' is missing")) throw;
+  fail("{}: what an author wrote is packed before it is added: epilogue kernels pack {} --output FOLDER",
+       what, folder);
+}
+
 void copy_package(const std::string& from, const std::string& to) {
-  const KnownManifest known = read_manifest(from, "", nullptr);
+  const KnownManifest known = manifest_of_folder(from);
   std::vector<std::string> paths{kManifestFile};
   if (known.manifest.is_signed) paths.emplace_back(kSignatureFile);
   for (const auto& [path, file] : known.manifest.files) paths.push_back(path);
@@ -77,16 +86,27 @@ bool is_whole(const std::string& folder, const std::string& digest) {
   }
 }
 
+// None where there is no such folder. One that cannot be read is not taken for an empty one.
 std::vector<std::string> folders_in(const std::string& path) {
   std::vector<std::string> names;
-  std::error_code error;
+  std::error_code error, ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error))
-    if (entry.is_directory(error)) names.push_back(entry.path().filename());
+    if (entry.is_directory(ignored)) names.push_back(entry.path().filename());
+  EP_CHECK(!error || error == std::errc::no_such_file_or_directory, "{}: cannot be read: {}", path,
+           error.message());
   std::ranges::sort(names);
   return names;
 }
 
 }  // namespace
+
+KnownManifest read_manifest(const Installed& installed, const Policy* policy) {
+  KnownManifest known = read_manifest(installed.folder, installed.digest, policy);
+  const Reference& found = known.manifest.reference;
+  EP_CHECK(found == installed.reference, "{}/{}: it is {}, expected {}", installed.folder, kManifestFile,
+           found.to_string(), installed.reference.to_string());
+  return known;
+}
 
 Cache::Cache(std::string root) : root_(std::move(root)) {}
 
@@ -100,7 +120,7 @@ std::string Cache::version_folder(const Reference& reference) const {
   return fmt::format("{}/added/{}/{}", root_, reference.name, reference.version);
 }
 
-Installed Cache::add(const std::string& source, const Reference& expected, const Policy& policy) {
+Added Cache::add(const std::string& source, const Reference& expected, const Policy& policy) {
   try {
     return unpack_and_put(source, expected, policy);
   } catch (const fs::filesystem_error& error) {
@@ -108,32 +128,36 @@ Installed Cache::add(const std::string& source, const Reference& expected, const
   }
 }
 
-Installed Cache::unpack_and_put(const std::string& source, const Reference& expected, const Policy& policy) {
+Added Cache::unpack_and_put(const std::string& source, const Reference& expected, const Policy& policy) {
   const Scratch scratch(root_ + "/unpacking");
+  const std::string unpacked =
+      scratch.path() + "/package";  // others may read it: mkdtemp's folder is its owner's
+  make_folders(unpacked);
   if (fs::is_directory(source))
-    copy_package(source, scratch.path());
+    copy_package(source, unpacked);
   else
-    unpack_archive(source, scratch.path());
+    unpack_archive(source, unpacked);
   try {
-    const KnownManifest known = read_manifest(scratch.path(), "", &policy);
+    KnownManifest known = read_manifest(unpacked, "", &policy);
     const Reference& found = known.manifest.reference;
     EP_CHECK((expected.name.empty() || expected.name == found.name) &&
                  (expected.version == 0 || expected.version == found.version),
              "it is {}, expected {}", found.to_string(), expected.to_string());
-    verify_files(scratch.path(), known.manifest);
-    sync_tree(scratch.path());
-    return put(scratch.path(), found, known.digest);
+    verify_files(unpacked, known.manifest);
+    sync_tree(unpacked);
+    const Installed installed = put(unpacked, found, known.digest);
+    return {installed, std::move(known)};
   } catch (const Error& error) {  // in the source's words: the unpacked file is gone when the user reads this
     std::string what = error.what();
-    if (what.starts_with(scratch.path() + "/")) what.erase(0, scratch.path().size() + 1);
+    if (what.starts_with(unpacked + "/")) what.erase(0, unpacked.size() + 1);
     fail("{}: {}", source, what);
   }
 }
 
 Installed Cache::put(const std::string& unpacked, const Reference& reference, const std::string& digest) {
   const std::string parent = version_folder(reference), target = parent + "/" + digest;
-  make_folders(parent);
   const FileLock lock = FileLock::wait(root_ + "/lock");
+  make_folders(parent);
   if (!is_whole(target, digest)) {
     if (fs::exists(target)) {
       const Scratch damaged(root_ + "/unpacking");
@@ -196,10 +220,14 @@ Installed Cache::find(const Reference& reference, const std::string& digest) con
 void Cache::remove(const Reference& reference) {
   const std::string folder = version_folder(reference);
   std::error_code error;
-  EP_CHECK(fs::exists(folder, error), "kernel package {} is not in the cache {}", reference.to_string(),
-           root_);
+  const auto check_there = [&] {
+    EP_CHECK(fs::exists(folder, error), "kernel package {} is not in the cache {}", reference.to_string(),
+             root_);
+  };
+  check_there();
   const Scratch removed(root_ + "/unpacking");
   const FileLock lock = FileLock::wait(root_ + "/lock");
+  check_there();  // another process may have been quicker
   fs::rename(folder, removed.path() + "/package", error);
   EP_CHECK(!error, "{}: it cannot be removed: {}", folder, error.message());
 }

@@ -8,6 +8,7 @@
 
 #include "package/name.h"
 #include "package/policy.h"
+#include "package/verify.h"
 
 namespace epilogue::package {
 
@@ -18,6 +19,14 @@ struct Installed {
   std::string folder;
   bool selected = false;  // of several builds the one added last: what is used without a lock file
 };
+
+// With what its manifest said then: another process may remove it at once.
+struct Added : Installed {
+  KnownManifest known;
+};
+
+// As read_manifest(), and throws Error where it is of another package than its place in the cache says.
+KnownManifest read_manifest(const Installed& installed, const Policy* policy);
 
 class Cache {
  public:
@@ -30,7 +39,7 @@ class Cache {
   // Copies, verifies and selects a package from its folder or its .tar.gz. One that is there already is kept,
   // or mended when it is damaged. `expected` is what it must be: "" takes any name, 0 any version. Throws
   // Error with the reason, and then the cache is as it was.
-  Installed add(const std::string& folder_or_archive, const Reference& expected, const Policy& policy);
+  Added add(const std::string& folder_or_archive, const Reference& expected, const Policy& policy);
 
   std::vector<Installed> list() const;
   // The build with this digest, or the selected one for "". Throws Error that says how to get it.
@@ -41,7 +50,7 @@ class Cache {
  private:
   std::string version_folder(const Reference& reference) const;
   std::string selected_digest(const Reference& reference) const;
-  Installed unpack_and_put(const std::string& source, const Reference& expected, const Policy& policy);
+  Added unpack_and_put(const std::string& source, const Reference& expected, const Policy& policy);
   Installed put(const std::string& unpacked, const Reference& reference, const std::string& digest);
 
   std::string root_;

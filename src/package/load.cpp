@@ -101,10 +101,8 @@ Loaded load_package(const Cache& cache, const Reference& reference, const Policy
   const auto lock = read_lock(options.lock_file);
   const LockedPackage* locked = locked_in(lock, reference);
   const Installed installed = cache.find(reference, locked ? locked->digest : "");
-  Loaded loaded{.known = read_manifest(installed.folder, installed.digest, &policy)};
+  Loaded loaded{.known = read_manifest(installed, &policy)};
   const Manifest& manifest = loaded.known.manifest;
-  EP_CHECK(manifest.reference == reference, "{}/{}: it is {}, expected {}", installed.folder, kManifestFile,
-           manifest.reference.to_string(), reference.to_string());
   if (locked) check_locked(*locked, manifest, lock->path);
   const Variant& variant = choose_variant(manifest, this_machine(options.device));
   const std::string library = variant.folder() + variant.library;

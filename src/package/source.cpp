@@ -20,20 +20,20 @@ const IndexEntry& entry_of(const Index& index, const std::optional<Reference>& r
   return index.entries.front();
 }
 
-Installed add_from_server(Cache& cache, std::string url, const std::optional<Reference>& reference,
-                          const Policy& policy, const Progress& progress) {
+Added add_from_server(Cache& cache, std::string url, const std::optional<Reference>& reference,
+                      const Policy& policy, const Progress& progress) {
   if (!url.ends_with(".json")) url = fmt::format("{}{}{}", url, url.ends_with('/') ? "" : "/", kIndexFile);
   const Index index = parse_index(fetch_text(url, kMaxIndexBytes), url);
   const IndexEntry& entry = entry_of(index, reference, url);
   const std::string beside = url.substr(0, url.rfind('/') + 1);
   Download download({beside + entry.file, entry.size, entry.sha256}, cache.downloads(), progress);
-  const Installed added = cache.add(download.path(), entry.reference, policy);
+  Added added = cache.add(download.path(), entry.reference, policy);
   download.discard();
   return added;
 }
 
-Installed add_from_index(Cache& cache, const std::string& folder, const std::optional<Reference>& reference,
-                         const Policy& policy) {
+Added add_from_index(Cache& cache, const std::string& folder, const std::optional<Reference>& reference,
+                     const Policy& policy) {
   const std::string path = folder + "/" + kIndexFile;
   const Index index = parse_index(read_file(path, kMaxIndexBytes), path);
   const IndexEntry& entry = entry_of(index, reference, path);
@@ -47,8 +47,8 @@ Installed add_from_index(Cache& cache, const std::string& folder, const std::opt
 
 }  // namespace
 
-Installed add_from(Cache& cache, const std::string& source, const std::optional<Reference>& reference,
-                   const Policy& policy, const Progress& progress) {
+Added add_from(Cache& cache, const std::string& source, const std::optional<Reference>& reference,
+               const Policy& policy, const Progress& progress) {
   if (is_url(source)) return add_from_server(cache, source, reference, policy, progress);
   std::error_code error;
   EP_CHECK(fs::exists(source, error), "{}: it is not there; expected a folder, a .tar.gz or an http address",

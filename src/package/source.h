@@ -11,7 +11,7 @@ namespace epilogue::package {
 
 // Adds a package to the cache. An index needs `reference`; for the others it is what is expected. Throws
 // Error with the reason, and then the cache is as it was.
-Installed add_from(Cache& cache, const std::string& source, const std::optional<Reference>& reference,
-                   const Policy& policy, const Progress& progress);
+Added add_from(Cache& cache, const std::string& source, const std::optional<Reference>& reference,
+               const Policy& policy, const Progress& progress);
 
 }  // namespace epilogue::package
