@@ -3,6 +3,8 @@
 import argparse
 import gzip
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -211,6 +213,21 @@ class TraceProgram(unittest.TestCase):
             case = next(case for case in suites.iter("testcase") if case.find("error") is not None)
             self.assertIn(at, case.get("classname"))
             self.assertIn(why, case.find("error").get("message"))
+
+    def test_a_trace_that_cannot_be_read_keeps_no_other_from_being_checked(self):
+        rules, report = self.rules("[[rule]]\nkernels_per_step = 5\n"), self.path / "report.xml"
+        unnamed = os.fsencode(self.path) + b"/\xff.json.gz"  # a name that is no UTF-8, as XML must be
+        shutil.copy(real("mlp_eager"), unnamed)
+        paths = (real("mlp_eager"), self.path / "nope.json", os.fsdecode(unnamed), real("mlp_compile"))
+        done = subprocess.run([PROGRAM, "trace", "expect", rules, *paths, "--format", "json", "--junit", report], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        found = json.loads(done.stdout)
+        self.assertEqual([rule["passed"] for rule in found["rules"]], [True, True, False])
+        self.assertEqual([Path(unread["file"]).name for unread in found["unread"]], ["nope.json"])
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        suites = xml.etree.ElementTree.parse(report).getroot()
+        self.assertEqual((suites.get("tests"), suites.get("failures"), suites.get("errors")), ("4", "1", "1"))
+        self.assertIn("--junit", self.result("trace", "expect", rules, real("mlp_eager"), "--junit", "", code=2))
 
     def test_written_rules_pass_on_their_trace(self):
         rules = self.path / "proposed.toml"

@@ -55,6 +55,17 @@ std::string format_bytes(int64_t bytes) { return scaled_bytes(bytes, "iB"); }
 
 std::string format_bytes_as_pytorch(int64_t bytes) { return scaled_bytes(bytes, "B"); }
 
+std::string valid_utf8(std::string_view text) {
+  constexpr std::string_view replacement = "\xEF\xBF\xBD";
+  std::string valid;
+  while (!text.empty()) {
+    const size_t length = sequence_length(text);
+    valid += length == 0 ? replacement : text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(1, length));
+  }
+  return valid;
+}
+
 std::string json_quote(const std::string& text) {
   std::string quoted = "\"";
   for (size_t at = 0; at < text.size();) {
@@ -99,6 +110,12 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string one_line(std::string_view text) {
+  std::string line = printable(text);
+  std::ranges::replace(line, '\n', '?');
+  return line;
+}
+
 std::string_view utf8_prefix(std::string_view text, size_t size) {
   if (size >= text.size()) return text;
   for (int i = 0; i < 3 && size > 0 && (text[size] & 0xC0) == 0x80; ++i) --size;
@@ -107,6 +124,7 @@ std::string_view utf8_prefix(std::string_view text, size_t size) {
 
 void TextTable::add_row(std::vector<std::string> cells) {
   cells.resize(columns_.size());
+  for (std::string& cell : cells) cell = one_line(cell);
   rows_.push_back(std::move(cells));
 }
 

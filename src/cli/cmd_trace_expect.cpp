@@ -55,6 +55,7 @@ void propose(const Options& options) {
 struct Checked {
   std::vector<trace::RuleResult> results;
   std::vector<trace::FileProblem> problems;
+  std::vector<trace::UnreadInput> unread;
   bool passed() const { return std::ranges::all_of(results, &trace::RuleResult::passed); }
 };
 
@@ -64,44 +65,44 @@ void check_trace(const std::vector<trace::Rule>& rules, const trace::Trace& read
     checked.results.push_back(std::move(result));
 }
 
-// The file of an earlier run would tell of passes that nothing stands behind. What went wrong first is what
-// is told, also where this cannot be written.
-void leave_junit_error(const Options& options, const Checked& checked, const std::string& reading,
-                       const char* what) {
-  if (options.junit.empty()) return;
-  try {
-    replace_file(options.junit, trace::expect_junit(checked.results, {{reading, what}}));
-  } catch (const Error&) {
-  }
+// The file of an earlier run would tell of passes that nothing stands behind.
+void write_junit(const Options& options, const Checked& checked) {
+  if (!options.junit.empty())
+    replace_file(options.junit, trace::expect_junit(checked.results, checked.unread));
 }
 
-void check_all(const Options& options, Checked& checked) {
-  const std::vector<std::string>& paths = options.paths;
-  std::string reading = paths.front();
+std::vector<trace::Rule> rules_of(const Options& options, Checked& checked) try {
+  EP_CHECK(options.paths.size() > 1, "trace expect: expected a rules file and at least one trace");
+  return trace::read_rules(options.paths.front());
+} catch (const std::exception& error) {
+  checked.unread.push_back({options.paths.front(), error.what()});
   try {
-    EP_CHECK(paths.size() > 1, "trace expect: expected a rules file and at least one trace");
-    const std::vector<trace::Rule> rules = trace::read_rules(reading);
-    for (size_t i = 1; i < paths.size(); ++i) {
-      const trace::Trace read = trace::read_trace(reading = paths[i]);
-      if (options.format != "json") print_problems(read);
-      check_trace(rules, read, checked);
-    }
-  } catch (const std::exception& error) {
-    leave_junit_error(options, checked, reading, error.what());
-    throw;
+    write_junit(options, checked);
+  } catch (const Error&) {  // what went wrong first is what is told
   }
+  throw;
 }
 
+// A trace that cannot be read does not keep the others from being checked.
 int check(const Options& options) {
   EP_CHECK(!options.force, "trace expect: --force goes with --write");
   check_no_input(options.junit, options.paths);
   Checked checked;
-  check_all(options, checked);
-  if (!options.junit.empty()) replace_file(options.junit, trace::expect_junit(checked.results));
+  const std::vector<trace::Rule> rules = rules_of(options, checked);
+  for (size_t i = 1; i < options.paths.size(); ++i) try {
+      const trace::Trace read = trace::read_trace(options.paths[i]);
+      if (options.format != "json") print_problems(read);
+      check_trace(rules, read, checked);
+    } catch (const std::exception& error) {
+      checked.unread.push_back({options.paths[i], error.what()});
+    }
   if (options.format == "json")
-    fmt::print("{}", trace::expect_json(checked.results, checked.problems));
-  else
+    fmt::print("{}", trace::expect_json(checked.results, checked.problems, checked.unread));
+  else if (!checked.results.empty())
     print_text(trace::expect_text(checked.results));
+  for (const trace::UnreadInput& input : checked.unread) tell(input.why);
+  write_junit(options, checked);
+  if (!checked.unread.empty()) return 2;  // as main() does
   return checked.passed() ? 0 : 1;
 }
 
@@ -117,7 +118,8 @@ void add_trace_expect(Command trace, int& exit_code) {
   command.add_option("--write", options->write,
                      "write rules that the trace passes to this new file; - is standard output");
   command.add_flag("--force", options->force, "with --write: replace a file that is there");
-  command.add_option("--junit", options->junit, "also write the results as JUnit XML to this file");
+  command.add_option("--junit", options->junit, "also write the results as JUnit XML to this file")
+      .not_empty();
   add_format_option(command, options->format);
   command.footer(
       "docs/expect.md lists the rules.\n\n"

@@ -184,7 +184,7 @@ class Judge {
 
 std::string xml_escaped(const std::string& text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : valid_utf8(text)) {
     if (c == '&')
       escaped += "&amp;";
     else if (c == '<')
@@ -228,7 +228,8 @@ std::string expect_text(const std::vector<RuleResult>& results) {
                             results.size());
 }
 
-std::string expect_json(const std::vector<RuleResult>& results, const std::vector<FileProblem>& problems) {
+std::string expect_json(const std::vector<RuleResult>& results, const std::vector<FileProblem>& problems,
+                        const std::vector<UnreadInput>& unread) {
   const auto rule_json = [](const RuleResult& result) {
     return fmt::format(R"({{"rule":{},"file":{},"passed":{},"expected":{},"found":{}}})",
                        json_quote(result.rule), json_quote(result.file), result.passed,
@@ -238,8 +239,11 @@ std::string expect_json(const std::vector<RuleResult>& results, const std::vecto
     return fmt::format(R"({{"file":{},"what":{},"count":{}}})", json_quote(damaged.file),
                        json_quote(damaged.problem.what), damaged.problem.count);
   };
-  return fmt::format("{{\"rules\":{},\n\"problems\":{}}}\n", json_array(results, rule_json),
-                     json_array(problems, problem_json));
+  const auto unread_json = [](const UnreadInput& input) {
+    return fmt::format(R"({{"file":{},"why":{}}})", json_quote(input.file), json_quote(input.why));
+  };
+  return fmt::format("{{\"rules\":{},\n\"problems\":{},\n\"unread\":{}}}\n", json_array(results, rule_json),
+                     json_array(problems, problem_json), json_array(unread, unread_json));
 }
 
 std::string expect_junit(const std::vector<RuleResult>& results, const std::vector<UnreadInput>& unread) {

@@ -29,13 +29,13 @@ std::vector<RuleResult> check_rules(const std::vector<Rule>& rules, const Trace&
 std::string propose_rules(const Trace& trace);
 
 std::string expect_text(const std::vector<RuleResult>& results);
-// {"rules":[{...}],"problems":[{"file","what","count"}]}
-std::string expect_json(const std::vector<RuleResult>& results,
-                        const std::vector<FileProblem>& problems = {});
 // What could not be read, rules or a trace, so that nothing was held against it.
 struct UnreadInput {
   std::string file, why;
 };
+// {"rules":[{...}],"problems":[{"file","what","count"}],"unread":[{"file","why"}]}
+std::string expect_json(const std::vector<RuleResult>& results, const std::vector<FileProblem>& problems = {},
+                        const std::vector<UnreadInput>& unread = {});
 std::string expect_junit(const std::vector<RuleResult>& results, const std::vector<UnreadInput>& unread = {});
 
 }  // namespace epilogue::trace

@@ -136,7 +136,7 @@ class TableText {
   }
 
   std::vector<std::string> cells(const OpStats& row) const {
-    std::string name = row.name;
+    std::string name = one_line(row.name);
     if (name.size() >= kNameWidth - 3) name = name.substr(0, kNameWidth - 3) + "...";
     std::vector<std::string> cells{name,
                                    share(row.self_cpu_us, totals_.cpu_us),
