@@ -41,15 +41,32 @@ std::string behind_links(const std::string& path) {
   return at;
 }
 
-// `name` becomes that of the file. A process that had our number may have crashed and left its own behind:
-// containers number theirs alike.
-int open_temporary(const std::string& path, mode_t mode, std::string& name) {
+// A file without a name, which is gone with the process, however that ends. -1 where the file system has
+// none, or no /proc gives it a name later.
+int open_unnamed(const std::string& path, mode_t mode) {
+  if (::access("/proc/self/fd", X_OK) != 0) return -1;
+  const auto folder = std::filesystem::path(path).parent_path();
+  return ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+}
+
+// A name beside `path` that nothing has.
+std::string temporary_name(const std::string& path) {
   static std::atomic<unsigned> count{0};
+  return fmt::format("{}.{}.{}.tmp", path, ::getpid(), count++);
+}
+
+// Makes `name` with the call, which gives -1 where it could not. A process that had our number may have
+// crashed and left its own behind: containers number theirs alike.
+template <class Make>
+int make_temporary(const std::string& path, std::string& name, const Make& make) {
   for (;;) {
-    name = fmt::format("{}.{}.{}.tmp", path, ::getpid(), count++);
-    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd >= 0 || errno != EEXIST) return fd;
+    name = temporary_name(path);
+    const int made = make(name.c_str());
+    if (made >= 0) return made;
+    if (errno != EEXIST) break;
   }
+  name.clear();
+  return -1;
 }
 
 }  // namespace
@@ -96,7 +113,12 @@ ReplacementFile::ReplacementFile(const std::string& path) {
     file_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
   } else {
     path_ = behind_links(path);
-    file_ = FileDescriptor(open_temporary(path_, old == 0 ? 0666 : old & 0777, temporary_));
+    const mode_t mode = old == 0 ? 0666 : old & 0777;
+    file_ = FileDescriptor(open_unnamed(path_, mode));
+    if (!file_)
+      file_ = FileDescriptor(make_temporary(path_, temporary_, [mode](const char* name) {
+        return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+      }));
     // The umask may have taken bits that the old file had. Where this fails, the file is open to fewer, not
     // more.
     if (old != 0 && file_) (void)!::fchmod(file_.get(), old & 0777);
@@ -120,8 +142,15 @@ void ReplacementFile::write(const void* data, size_t size) {
 }
 
 void ReplacementFile::commit() {
-  if (temporary_.empty()) return;  // it went through, and a pipe cannot be flushed to a disk
+  if (path_.empty()) return;  // it went through, and a pipe cannot be flushed to a disk
   EP_CHECK(::fsync(file_.get()) == 0, "cannot write: {}", system_error());
+  if (temporary_.empty()) {
+    const std::string unnamed = fmt::format("/proc/self/fd/{}", file_.get());
+    const int linked = make_temporary(path_, temporary_, [&](const char* name) {
+      return ::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+    });
+    EP_CHECK(linked == 0, "cannot be given its name: {}", system_error());
+  }
   EP_CHECK(::rename(temporary_.c_str(), path_.c_str()) == 0, "cannot take its place: {}", system_error());
   temporary_.clear();
   const auto folder = std::filesystem::absolute(path_).parent_path();

@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "epilogue/error.h"
 
@@ -63,8 +65,21 @@ TEST_F(ReplacementFileTest, IsGoneWithoutACommit) {
   {
     ReplacementFile file(path());
     file.write("new", 3);
-    EXPECT_EQ(files(), 2u);
   }
+  EXPECT_EQ(content(), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(ReplacementFileTest, IsGoneWithAKilledProcess) {
+  const FileDescriptor unnamed(::open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600));
+  if (!unnamed) GTEST_SKIP() << "this file system has no files without a name";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ReplacementFile file(path());
+    file.write("new", 3);
+    ::raise(SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
   EXPECT_EQ(content(), "old");
   EXPECT_EQ(files(), 1u);
 }
