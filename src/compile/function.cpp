@@ -297,6 +297,8 @@ std::string CompiledFunction::explain(std::span<const Tensor> inputs, ExplainOpt
 CompiledFunction compile(std::function<std::vector<Tensor>(std::span<const Tensor>)> function,
                          CompileOptions options) {
   compiler::check_pass_names(options);
+  EP_CHECK(std::ranges::find(options.watch, nullptr) == options.watch.end(),
+           "compile: watch has a null pointer, expected the places of tensors");
   load_compiler_ahead();
   return CompiledFunction(std::make_shared<CompiledFunction::State>(std::move(function), std::move(options)));
 }

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/check.h"
 #include "epilogue/nn.h"
 
 namespace epilogue::nn {
@@ -7,6 +8,8 @@ namespace {
 
 // Normal numbers with a deviation of 1/sqrt(in), so that outputs keep the inputs' scale.
 Tensor make_weight(int64_t in, int64_t out, const LinearOptions& options) {
+  EP_CHECK(dtype_is_floating(options.tensor.dtype),
+           "Linear: its weights cannot be {}, expected a floating dtype", dtype_name(options.tensor.dtype));
   const Tensor scale = full({1}, 1.0 / std::sqrt(static_cast<double>(in)), {DType::f32});
   return mul(randn({out, in}, options.seed), scale).to(options.tensor.dtype).to(options.tensor.device);
 }

@@ -23,6 +23,11 @@ std::vector<const Tensor*> places(const Linears&... linears) {
 
 void append(NamedParameters& all, NamedParameters part) { all.insert(all.end(), part.begin(), part.end()); }
 
+// A number may have been cast to one, as where a configuration is read.
+void check_mode(Mode mode) {
+  EP_CHECK(*mode_name(mode) != '\0', "mode {} is not known", static_cast<int>(mode));
+}
+
 Tensor act_mul_by(const AskedImplementation* kernel, const Tensor& gate, const Tensor& up, Act act) {
   EP_CHECK(has_act_mul(act), "GatedMlp: its kernel package has no activation {}", act_name(act));
   const Tensor inputs[] = {gate, up};
@@ -87,6 +92,7 @@ Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
       mode(options.mode) {}
 
 Tensor Mlp::forward(const Tensor& x) const {
+  check_mode(mode);
   const auto run = [this](const Tensor& in) { return fc2.forward(activation(fc1.forward(in), act)); };
   if (mode != Mode::compiled) return run(x);
   return compiled_(x, static_cast<int>(act), [&] {
@@ -109,6 +115,10 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
       mode(options.mode) {}
 
 Tensor GatedMlp::forward(const Tensor& x) const {
+  check_mode(mode);
+  EP_CHECK(gate_proj.weight.sizes() == up_proj.weight.sizes(),  // one of them would be broadcast
+           "GatedMlp: gate_proj.weight {} and up_proj.weight {} differ", gate_proj.weight.sizes().to_string(),
+           up_proj.weight.sizes().to_string());
   EP_CHECK(mode != Mode::fused || !act_mul_kernel,
            "GatedMlp: a kernel package's act-mul kernel has no place in mode fused; use tuned, or "
            "restore_kernels()");

@@ -47,6 +47,7 @@ bool folds(const Tensor& x) { return x.defined() && x.dim() != 0 && x.dim() != 2
 
 // By one kernel where the device has one for the problem, otherwise undefined.
 Tensor joined(Op op, const Tensor& x, JoinedInputs inputs, Act act) {
+  check_known(act);
   if (inputs.get().empty() || is_recording()) return {};
   if (!folds(x)) return dispatch_if_taken(op, inputs.get(), {.act = act});
   inputs.fold_x(fold_rows(x));

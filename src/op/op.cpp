@@ -21,6 +21,10 @@ const OpRow& op_row(Op op) { return kOpRows[static_cast<size_t>(op)]; }
 
 const char* act_name(Act act) { return kActs[static_cast<size_t>(act)]; }
 
+void check_known(Act act) {
+  EP_CHECK(static_cast<size_t>(act) < kActs.size(), "activation {} is not known", static_cast<int>(act));
+}
+
 Act act_from_name(const std::string& name) {
   for (size_t i = 0; i < kActs.size(); ++i)
     if (name == kActs[i]) return static_cast<Act>(i);

@@ -22,6 +22,7 @@ struct OpRow {
   int8_t fewest_inputs, most_inputs;
 };
 const OpRow& op_row(Op op);
+void check_known(Act act);  // throws Error on a number that was cast to one
 
 struct AskedImplementation;  // backend/backend.h
 

@@ -44,6 +44,7 @@ Tensor gelu_mul(const Tensor& gate, const Tensor& up, GeluApproximate approximat
 Tensor silu_mul(const Tensor& gate, const Tensor& up) { return binary(Op::silu_mul, gate, up); }
 
 Tensor activation(const Tensor& x, Act act) {
+  check_known(act);
   switch (act) {
     case Act::none:
       return x;
@@ -56,12 +57,13 @@ Tensor activation(const Tensor& x, Act act) {
     case Act::gelu:
       return gelu(x, GeluApproximate::none);
   }
-  fail("activation {} is not known", static_cast<int>(act));
+  return x;
 }
 
 bool has_act_mul(Act act) { return act != Act::none && act != Act::relu; }
 
 Tensor activation_mul(const Tensor& gate, const Tensor& up, Act act) {
+  check_known(act);
   if (!has_act_mul(act)) return mul(activation(gate, act), up);
   if (act == Act::silu) return silu_mul(gate, up);
   return gelu_mul(gate, up, act == Act::gelu_tanh ? GeluApproximate::tanh : GeluApproximate::none);

@@ -26,6 +26,7 @@ bool records(ProfilerAction action) {
 struct Profiler::Impl {
   ProfilerOptions options;
   int64_t step = 0;
+  bool in_callback = false;  // on_trace_ready's, from step()
   ProfilerAction action = ProfilerAction::none;
   std::optional<profile::Window> window;
   profile::Slot* step_event = nullptr;
@@ -90,17 +91,20 @@ void Profiler::start() {
 
 void Profiler::step() {
   EP_CHECK(running_profiler.load() == this, "Profiler::step: the profiler is not running, start it first");
+  EP_CHECK(!impl_->in_callback, "Profiler::step: called from on_trace_ready, which step() itself calls");
   impl_->close_step();
   const bool ready = impl_->action == ProfilerAction::record_and_save;
   if (ready) impl_->finish_window();
   ++impl_->step;
   std::exception_ptr error;
   if (ready && impl_->options.on_trace_ready) {
+    impl_->in_callback = true;
     try {
       impl_->options.on_trace_ready(*this);
     } catch (...) {
       error = std::current_exception();
     }
+    impl_->in_callback = false;
   }
   if (running_profiler.load() == this) impl_->enter(impl_->action_now());  // the callback may have stopped it
   if (error) std::rethrow_exception(error);

@@ -122,6 +122,13 @@ TEST(Profiler, DestructionStopsWithoutCallback) {
   EXPECT_EQ(start_error(next), "");
 }
 
+TEST(Profiler, StepFromItsOwnCallbackIsAnError) {
+  Profiler profiler(
+      {.schedule = Schedule{.active = 1}, .on_trace_ready = [](Profiler& ready) { ready.step(); }});
+  profiler.start();
+  EXPECT_THROW(profiler.step(), Error);
+}
+
 TEST(Profiler, StepAndStopNeedAStart) {
   Profiler profiler;
   EXPECT_THROW(profiler.step(), Error);
