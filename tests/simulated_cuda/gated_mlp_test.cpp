@@ -1,7 +1,6 @@
 // Which kernels a gated MLP runs on a GPU, and how they are launched.
 #include <cstdlib>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <thread>
 
@@ -63,16 +62,6 @@ TEST_F(SimulatedGatedMlp, PairThatWasLuckyIsNotTaken) {
   };
   nn::GatedMlp mlp = layer(768, 3072);
   EXPECT_EQ(names(settled_call(mlp, rows(301, 768))), (std::vector{pairs.gated, pairs.down}));
-}
-
-// Where others are at work on the device no file keeps what was found.
-TEST_F(SimulatedGatedMlp, ChoicesOfARestlessDeviceAreNotKeptOnDisk) {
-  device_->microseconds = [random = std::minstd_rand()](const Kernel&) mutable {
-    return random() % 3 == 0 ? 10.0 : 14.0;
-  };
-  const nn::GatedMlp mlp = layer(768, 3072);
-  EXPECT_LE(settled_call(mlp, rows(304, 768)).size(), 2U);
-  EXPECT_FALSE(std::filesystem::exists(cache_));  // the choices' file is all that would be there
 }
 
 TEST_F(SimulatedGatedMlp, PairOfOurKernelAndTheLibrarysIsTaken) {

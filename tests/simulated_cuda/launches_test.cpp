@@ -1,5 +1,6 @@
 // What a call does where the device refuses a launch, has no memory left, or is used by many threads.
 #include <atomic>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -31,6 +32,20 @@ TEST_F(SimulatedCuda, CallWithoutMemoryIsAnErrorWithTheNumbersAndTheNextOneRuns)
     EXPECT_NE(text.find(part), std::string::npos) << text;
   device_->memory = memory;
   EXPECT_EQ(settled_call(mlp, x).size(), 2U);
+}
+
+// Where others are at work on the device no file keeps what was found. A way is timed at every second of its
+// runs; of those two in three take longer.
+TEST_F(SimulatedCuda, ChoicesOfARestlessDeviceAreNotKeptOnDisk) {
+  for (const double slow : {14.0, 10.0}) {
+    device_->microseconds = [slow, runs = std::map<std::string, int>()](const Kernel& kernel) mutable {
+      return ++runs[kernel.name] % 6 < 2 ? 10.0 : slow;
+    };
+    const nn::Linear layer(768, slow > 10 ? 3072 : 1536, {.bias = false, .tensor = {DType::bf16, kCuda}});
+    const Tensor x = rows(304, 768);
+    EXPECT_EQ(settled_kernels_of([&] { layer.forward(x); }).size(), 1U);
+    EXPECT_EQ(std::filesystem::exists(cache_), slow == 10);  // the choices' file is all that would be there
+  }
 }
 
 TEST_F(SimulatedCuda, ThreadsThatEndLeaveTheirStreamsToOthers) {
