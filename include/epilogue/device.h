@@ -75,9 +75,9 @@ class Event {
 class Graph {
  public:
   // Calls `fn` once to warm up, after what was launched before on the current stream, and once more to record
-  // what it launches on this thread. It may not read values, synchronise or touch memory of the host, and
-  // while it is recorded synchronize(device) fails on other threads, too: wait for a stream or an event
-  // there.
+  // what it launches on this thread. It may not read values, synchronise or touch memory of the host. While
+  // it is recorded synchronize(device) fails on other threads, too: wait for a stream or an event there. The
+  // end of a profiler's window waits for all devices, and breaks a capture of another thread.
   static Graph capture(Device device, const std::function<void()>& fn);
   void replay() const;  // on the current stream; ordered after what was launched before
 

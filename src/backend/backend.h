@@ -71,9 +71,9 @@ class DeviceQueues {
   virtual void synchronize_event(void* event) = 0;
   virtual double elapsed_us(void* from, void* to) = 0;
 
+  virtual bool is_capturing() const = 0;  // on the calling thread
   // Records what the calling thread launches instead of running it, until end_capture gives the graph, or
   // null when `broken` (the recording is thrown away).
-  virtual bool is_capturing() const = 0;
   virtual void begin_capture() = 0;
   virtual void* end_capture(bool broken) = 0;
   virtual void replay(void* graph) = 0;  // on the current stream

@@ -8,7 +8,7 @@
 namespace epilogue {
 
 // Raised with every change of backend.h, and of what it includes, that a module sees.
-inline constexpr int kBackendModuleVersion = 4;
+inline constexpr int kBackendModuleVersion = 5;
 
 struct BackendModule {
   int version;                     // kBackendModuleVersion of the headers it was built with

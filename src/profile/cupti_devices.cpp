@@ -1,10 +1,8 @@
 #include "profile/cupti_devices.h"
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <cmath>
-#include <thread>
 
 #include <cuda_occupancy.h>
 #include <cuda_runtime.h>
@@ -81,13 +79,7 @@ std::string synchronize_cuda_devices() {
     int active = 0;
     if (reinterpret_cast<GetState*>(get_state)(i, &flags, &active) != 0 || active == 0) continue;
     if (i != current) error = cudaSetDevice(i);
-    // Another thread may be recording a call for replay, which is over in a moment.
-    for (int tries = 0; error == cudaSuccess && tries < 20; ++tries) {
-      const cudaError_t waited = cudaDeviceSynchronize();
-      if (waited == cudaSuccess) break;
-      if (waited != cudaErrorStreamCaptureUnsupported || tries == 19) error = waited;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    if (error == cudaSuccess) error = cudaDeviceSynchronize();
     if (i != current) cudaSetDevice(current);
   }
   return error == cudaSuccess ? "" : cudaGetErrorString(error);

@@ -72,6 +72,22 @@ TEST_F(SimulatedGatedMlp, PairOfOurKernelAndTheLibrarysIsTaken) {
   EXPECT_EQ(names(settled_call(mlp, rows(302, 768))), (std::vector{pairs.other_gated, pairs.other_down}));
 }
 
+TEST_F(SimulatedGatedMlp, PairThatCannotBeRecordedIsKept) {
+  const Pairs pairs;
+  device_->microseconds = pairs.microseconds();
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor x = rows(307, 768), elsewhere = rows(307, 768);  // of this no call was recorded
+  settled_call(mlp, x);
+  Tensor y;
+  const Graph graph = Graph::capture(kCuda, [&, calls = 0]() mutable {
+    if (++calls == 2) device_->fails = [&](const Kernel& kernel) { return kernel.name == pairs.other_gated; };
+    y = mlp.forward(x);
+  });
+  device_->fails = nullptr;
+  EXPECT_EQ(names(kernels_of([&] { graph.replay(); })), (std::vector{pairs.gated, pairs.down}));
+  EXPECT_EQ(names(call(mlp, elsewhere)), (std::vector{pairs.other_gated, pairs.other_down}));
+}
+
 TEST_F(SimulatedGatedMlp, EveryThreadTakesThePair) {
   const Pairs pairs;
   device_->microseconds = pairs.microseconds();

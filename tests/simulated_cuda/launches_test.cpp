@@ -107,6 +107,17 @@ TEST_F(SimulatedCuda, WaitingForTheDeviceBreaksNoRecordingOfAnotherThread) {
   EXPECT_EQ(names(call(mlp, rows(300, 768))), before);
 }
 
+// As by another library's wait for the whole device.
+TEST_F(SimulatedCuda, ACallWhoseRecordingBreaksAtItsEndIsRecordedAgain) {
+  const nn::GatedMlp mlp = layer(768, 3072);
+  const Tensor before = rows(300, 768), x = rows(300, 768);  // at another address
+  settled_call(mlp, before);
+  device_->broken_captures = 1;
+  for (int i = 0; i < 8; ++i) mlp.forward(x);
+  EXPECT_EQ(device_->broken_captures, 0);
+  for (const Kernel& kernel : call(mlp, x)) EXPECT_TRUE(kernel.replayed) << kernel.name;
+}
+
 TEST_F(SimulatedCuda, BlocksThatWaitForAStreamBreakNoRecordingOfAnotherThread) {
   const nn::GatedMlp mlp = layer(768, 3072);
   settled_call(mlp, rows(300, 768));

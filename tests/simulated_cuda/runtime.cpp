@@ -269,7 +269,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(simulated_cuda_device()->mutex);
   *graph = std::exchange(stream_of(stream).recording, nullptr);
   recording_streams().erase(&stream_of(stream));
-  if (!std::exchange(stream_of(stream).broken, false)) return cudaSuccess;
+  int& broken_captures = simulated_cuda_device()->broken_captures;
+  if (!std::exchange(stream_of(stream).broken, false) && (broken_captures == 0 || broken_captures-- == 0))
+    return cudaSuccess;
   delete std::exchange(*graph, nullptr);
   return give(cudaErrorStreamCaptureInvalidated);
 }

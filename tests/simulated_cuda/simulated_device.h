@@ -29,6 +29,7 @@ struct Device {
   int algorithms = 3;                                 // that cuBLASLt knows for each product
   size_t memory = size_t{140} << 30, taken = 0;       // bytes
   int streams = 0;                                    // that were made
+  int broken_captures = 0;                            // so many more end in an error
   // Calls that CUDA forbids while a stream is being captured, which break the capture:
   // "cudaDeviceSynchronize".
   std::vector<std::string> forbidden;

@@ -272,8 +272,12 @@ Block* Allocator::merge(Block* block, Block* neighbour) {
 // With `wait` all that can be waited for has passed.
 void Allocator::collect_passed_events(bool wait) {
   const OutsideCapture outside;
-  const auto has_passed = [wait](cudaEvent_t event) {
+  const auto has_passed = [wait](cudaEvent_t& event) {
     const cudaError_t error = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+    if (error == cudaErrorCapturedEvent) {  // the capture began as it was recorded
+      cudaEventDestroy(event);
+      event = nullptr;
+    }
     return error != cudaErrorNotReady && error != cudaErrorCapturedEvent;
   };
   for (auto at = events_.begin(); at != events_.end();) {

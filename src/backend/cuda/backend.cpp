@@ -194,10 +194,12 @@ void* CudaBackend::make_event() {
 }
 
 void CudaBackend::record_event(void* event) {
+  device_.make_current();
   EP_CUDA(cudaEventRecord(static_cast<cudaEvent_t>(event), device_.stream()));
 }
 
 void CudaBackend::wait_event(void* event) {
+  device_.make_current();
   EP_CUDA(cudaStreamWaitEvent(device_.stream(), static_cast<cudaEvent_t>(event), 0));
 }
 
@@ -215,7 +217,6 @@ double CudaBackend::elapsed_us(void* from, void* to) {
 void CudaBackend::begin_capture() {
   auto capture = std::make_unique<Capture>();
   capture->stream = device_.stream();
-  capture->pool = device_.allocator().make_pool();
   device_.begin_capture(std::move(capture));
 }
 
@@ -242,6 +243,7 @@ void* CudaBackend::end_capture(bool broken) {
 void CudaBackend::replay(void* graph) {
   device_.make_current();
   EP_CUDA(cudaGraphLaunch(static_cast<ReplayableGraph*>(graph)->exec, device_.stream()));
+  device_.launch_is_over();
 }
 
 void CudaBackend::destroy_graph(void* handle) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -80,9 +81,36 @@ void CudaDevice::set_capture(Capture* capture) {
   thread_state[static_cast<size_t>(index_)].capture = capture;
 }
 
+RecordingGate::Recording RecordingGate::try_record() {
+  const std::lock_guard lock(mutex_);
+  if (waiting_ > 0) return Recording(nullptr);
+  ++recording_;
+  return Recording(this);
+}
+
+RecordingGate::Recording RecordingGate::record() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_ == 0; });
+  ++recording_;
+  return Recording(this);
+}
+
+RecordingGate::Waiting RecordingGate::wait() {
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  changed_.wait(lock, [this] { return recording_ == 0; });
+  return Waiting(this);
+}
+
+void RecordingGate::leave(bool waits) {
+  const std::lock_guard lock(mutex_);
+  if (--(waits ? waiting_ : recording_) == 0) changed_.notify_all();
+}
+
 void CudaDevice::begin_capture(std::unique_ptr<Capture> capture) {
-  const std::shared_lock none_waits(recordings_);
+  const RecordingGate::Recording none_waits = recordings_.record();
   EP_CUDA(cudaStreamBeginCapture(capture->stream, cudaStreamCaptureModeThreadLocal));
+  capture->pool = allocator_.make_pool();
   const std::lock_guard lock(captures_mutex_);
   ++captures_;
   set_capture(capture.release());
@@ -90,22 +118,26 @@ void CudaDevice::begin_capture(std::unique_ptr<Capture> capture) {
 
 void CudaDevice::end_capture() {
   set_capture(nullptr);
-  std::vector<std::function<void()>> due;
   {
     const std::lock_guard lock(captures_mutex_);
-    if (--captures_ == 0) due.swap(put_off_);
+    --captures_;
   }
-  for (std::function<void()>& free : due) when_idle(std::move(free));
+  free_what_was_put_off();
 }
 
 bool CudaDevice::wait_for_idle() {
   make_current();
-  const std::unique_lock none_records(recordings_);
+  const RecordingGate::Waiting none_records = recordings_.wait();
   {
     const std::lock_guard lock(captures_mutex_);
     if (captures_ > 0) return false;
   }
-  EP_CUDA(cudaDeviceSynchronize());
+  const cudaError_t error = cudaDeviceSynchronize();
+  if (error == cudaErrorStreamCaptureUnsupported) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  check_cuda("cudaDeviceSynchronize", error);
   return true;
 }
 
@@ -116,25 +148,37 @@ void CudaDevice::synchronize() {
            "would break; "
            "wait for a stream or an event, or until Graph::capture has returned",
            index_);
+  free_what_was_put_off();
+}
+
+void CudaDevice::when_idle(std::function<void()> free) {
+  {
+    const std::lock_guard lock(captures_mutex_);
+    put_off_.push_back(std::move(free));
+  }
+  free_what_was_put_off();
 }
 
 // Called where memory is let go of, which cannot fail: after an error of the device it is let go of at once.
-void CudaDevice::when_idle(std::function<void()> free) {
+void CudaDevice::free_what_was_put_off() {
+  std::vector<std::function<void()>> due;
+  {
+    const std::lock_guard lock(captures_mutex_);
+    due.swap(put_off_);
+  }
+  if (due.empty()) return;
   bool idle = true;
   try {
     idle = wait_for_idle();
   } catch (const Error&) {
     (void)cudaGetLastError();
   }
-  if (!idle) {
-    const std::lock_guard lock(captures_mutex_);
-    if (captures_ > 0) {
-      put_off_.push_back(std::move(free));
-      return;
-    }
+  if (idle) {
+    for (const std::function<void()>& free : due) free();
+    return;
   }
-  if (!idle) return when_idle(std::move(free));  // that capture is over
-  free();
+  const std::lock_guard lock(captures_mutex_);
+  put_off_.insert(put_off_.end(), std::make_move_iterator(due.begin()), std::make_move_iterator(due.end()));
 }
 
 detail::StorageRef CudaDevice::allocate(size_t bytes) {

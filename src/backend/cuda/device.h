@@ -3,11 +3,12 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <cublasLt.h>
@@ -93,6 +94,40 @@ class StreamPool {
   std::vector<cudaStream_t> idle_;
 };
 
+// To wait for the whole device while any thread records is an error, and breaks the recording. So those who
+// wait, who may be several at once, and those who record, likewise, pass a gate in turns. Who waits comes
+// first: a call that is not recorded now is at its next turn.
+class RecordingGate {
+ public:
+  // Holds the gate for one kind as long as it lives. Empty: not entered.
+  template <bool waits>
+  class Holder {
+   public:
+    explicit Holder(RecordingGate* gate) : gate_(gate) {}
+    Holder(Holder&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
+    ~Holder() {
+      if (gate_) gate_->leave(waits);
+    }
+    explicit operator bool() const { return gate_; }
+
+   private:
+    RecordingGate* gate_;
+  };
+  using Recording = Holder<false>;
+  using Waiting = Holder<true>;
+
+  Recording try_record();  // empty while anyone waits for the device
+  Recording record();
+  Waiting wait();
+
+ private:
+  void leave(bool waits);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int recording_ = 0, waiting_ = 0;
+};
+
 class CudaDevice {
  public:
   explicit CudaDevice(int index);
@@ -114,14 +149,13 @@ class CudaDevice {
   Capture* capture() const;
   void set_capture(Capture* capture);
 
-  // To wait for the whole device while any thread records is an error, and breaks the recording. So one waits
-  // for those of single calls, which are short and hold recordings() shared, and refuses or puts off to wait
-  // beside a user's, between begin_capture() and end_capture().
-  std::shared_mutex& recordings() { return recordings_; }
+  // Of single calls. Beside a user's capture, which may take as long as it likes, nobody waits: that is
+  // refused or put off until it has ended.
+  RecordingGate& recordings() { return recordings_; }
   void begin_capture(std::unique_ptr<Capture> capture);  // of a user's graph, by this thread
   void end_capture();                                    // after CUDA's own end
   void synchronize();                          // throws Error where a user's graph is being captured
-  void when_idle(std::function<void()> free);  // at once or, beside a capture, after it
+  void when_idle(std::function<void()> free);  // at once, or where it cannot be waited for now when it can
 
   detail::StorageRef allocate(size_t bytes);  // for work on the current stream
   Workspace workspace();
@@ -144,7 +178,8 @@ class CudaDevice {
  private:
   Counters take_counters();
   std::atomic<const void*>& last_launcher() const;  // on the current stream
-  bool wait_for_idle();                             // false beside a user's capture
+  bool wait_for_idle();                             // false beside a capture of a user or of another library
+  void free_what_was_put_off();
 
   const int index_;
   cudaDeviceProp properties_{};
@@ -152,7 +187,7 @@ class CudaDevice {
   cublasLtHandle_t cublaslt_ = nullptr;
   Allocator allocator_;
   StreamPool streams_, recording_streams_;
-  std::shared_mutex recordings_;
+  RecordingGate recordings_;
   std::mutex captures_mutex_;  // of the two below
   int captures_ = 0;           // that users have under way
   std::vector<std::function<void()>> put_off_;

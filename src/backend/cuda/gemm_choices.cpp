@@ -19,11 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kFormat = "epilogue gemm choices 13";
+constexpr std::string_view kFormat = "epilogue gemm choices 13";  // threads that outlive exit() read it
 constexpr size_t kMostChoices = 8192;
 
 std::string path_in(const std::string& folder, const std::string& origin) {
-  return folder.empty() ? "" : fmt::format("{}/{}", folder, choices_file_name(hash_of(kFormat + origin)));
+  return folder.empty() ? ""
+                        : fmt::format("{}/{}", folder,
+                                      choices_file_name(hash_of(fmt::format("{} {}", kFormat, origin))));
 }
 
 // Held by writers; a machine that crashes gives it back, and so does the descriptor's end.
@@ -79,20 +81,20 @@ GemmChoices::GemmChoices(std::string folder, std::string origin)
 std::optional<GemmChoice> GemmChoices::find(const GemmKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = table_.find(key);
-  return found == table_.end() ? std::nullopt : std::optional(found->second.front());
+  return found == table_.end() ? std::nullopt : std::optional(found->second.finalists.front());
 }
 
 GemmFinalists GemmChoices::finalists(const GemmKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = table_.find(key);
-  return found == table_.end() ? GemmFinalists() : found->second;
+  return found == table_.end() ? GemmFinalists() : found->second.finalists;
 }
 
 void GemmChoices::keep(const GemmKey& key, GemmFinalists finalists, bool on_disk) {
   const std::string line = choice_line(key, finalists);
   {
     const std::lock_guard lock(mutex_);
-    table_[key] = std::move(finalists);
+    table_[key] = {std::move(finalists), on_disk};
   }
   if (path_.empty() || !on_disk) return;
   const std::lock_guard lock(file_mutex_);
@@ -130,11 +132,11 @@ GemmChoices::Read GemmChoices::read_from(std::streamoff begin) {
   read.whole = true;
   while (read.table.size() < kMostChoices && std::getline(file, line)) {
     if (const auto parsed = parse_choice_line(line); parsed && !file.eof())
-      read.table.insert_or_assign(parsed->first, parsed->second);
+      read.table.insert_or_assign(parsed->first, Kept{parsed->second});
     else
       read.whole = false;
   }
-  read_to_ = end;
+  read_to_ = read.whole ? end : 0;
   return read;
 }
 
@@ -149,7 +151,8 @@ void GemmChoices::write_anew() {
   {
     std::ofstream file(temporary, std::ios::binary);
     file << kFormat << '\n' << origin_ << '\n';
-    for (const auto& [key, finalists] : table) file << choice_line(key, finalists) << '\n';
+    for (const auto& [key, kept] : table)
+      if (kept.on_disk) file << choice_line(key, kept.finalists) << '\n';
     if (!file.flush()) {
       file.close();
       unlink(temporary.c_str());

@@ -22,11 +22,12 @@ inline constexpr size_t kAlgorithmWords = 8;
 using GemmChoice = std::array<uint64_t, 2 + kAlgorithmWords>;
 using GemmFinalists = std::vector<GemmChoice>;  // the choice first
 
-// A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those>.tsv" below the cache
-// folder, first line what they are, then a line for each problem that ends in its own checksum; of several
-// the last counts. Writers take a lock, read what others have added and add a line, which takes no longer the
-// more there are. A file with damaged lines, or of another origin, is written anew and renamed into place.
-// Readers do not wait. A folder that cannot be written costs the memory between runs, nothing else.
+// A file holds the choices of one device, driver and cuBLASLt: "gemm_<hash of those and its format>.tsv"
+// below the cache folder, first line what they are, then a line for each problem that ends in its own
+// checksum; of several the last counts. Writers take a lock, read what others have added and add a line,
+// which takes no longer the more there are. A file with damaged lines, or of another origin, is written anew
+// and renamed into place. Readers do not wait. A folder that cannot be written costs the memory between runs,
+// nothing else.
 class GemmChoices {
  public:
   // `origin` names device, driver and library; `folder` "" keeps nothing on disk.
@@ -39,7 +40,11 @@ class GemmChoices {
   void keep(const GemmKey& key, GemmFinalists finalists, bool on_disk = true);
 
  private:
-  using Table = std::map<GemmKey, GemmFinalists>;
+  struct Kept {
+    GemmFinalists finalists;
+    bool on_disk = true;
+  };
+  using Table = std::map<GemmKey, Kept>;
   struct Read {
     Table table;
     bool whole = false;  // a line can be added behind it
@@ -50,7 +55,7 @@ class GemmChoices {
 
   const std::string path_, origin_;
   std::mutex mutex_, file_mutex_;  // of the table; of the file, among the threads of this process
-  std::streamoff read_to_ = 0;     // of the file
+  std::streamoff read_to_ = 0;     // of the file; 0 where it has to be read again
   Table table_;
 };
 

@@ -104,9 +104,33 @@ TEST_F(GemmChoicesFile, CutOrFlippedAnywhereGivesOnlyWholeLinesAndIsRewritten) {
     flipped[at] = static_cast<char>(flipped[at] ^ 1);
     check(flipped);
   }
+  // A line that was cut takes no other with it, and both kinds of damage go with the next choice.
+  const size_t fourth = text.rfind('\n', text.size() - 2);
+  for (const std::string& damaged :
+       {text.substr(0, text.size() - 3), text.substr(0, fourth - 5) + text.substr(fourth)}) {
+    std::ofstream(path) << damaged;
+    GemmChoices(folder_, "card").keep(key_of(9), {algo_of(9)});
+    std::ifstream mended(path);
+    std::string line;
+    std::getline(mended, line);
+    std::getline(mended, line);
+    int lines = 0;
+    for (; std::getline(mended, line); ++lines) EXPECT_TRUE(parse_choice_line(line)) << line;
+    EXPECT_EQ(lines, 5);
+    EXPECT_TRUE(GemmChoices(folder_, "card").find(key_of(9)));
+  }
+}
+
+TEST_F(GemmChoicesFile, HoldsNoChoiceThatIsTheProcessesAlone) {
+  GemmChoices choices(folder_, "card");
+  choices.keep(key_of(1), {algo_of(1)}, /*on_disk=*/false);
+  choices.keep(key_of(2), {algo_of(2)});
+  choices.keep(key_of(3), {algo_of(3)}, /*on_disk=*/false);
+  choices.keep(key_of(4), {algo_of(4)});
+  EXPECT_TRUE(choices.find(key_of(1)) && choices.find(key_of(3)));
   GemmChoices again(folder_, "card");
-  again.keep(key_of(9), {algo_of(9)});
-  EXPECT_TRUE(GemmChoices(folder_, "card").find(key_of(9)));
+  EXPECT_TRUE(again.find(key_of(2)) && again.find(key_of(4)));
+  EXPECT_FALSE(again.find(key_of(1)) || again.find(key_of(3)));
 }
 
 TEST_F(GemmChoicesFile, ProcessesWritingAtOnceLoseNothing) {

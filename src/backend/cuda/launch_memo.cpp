@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <shared_mutex>
 #include <utility>
 
 #include "backend/cuda/check.h"
@@ -142,12 +141,12 @@ void LaunchMemo::run(const Implementation& implementation, const KernelCall& cal
 
 // Where it cannot be recorded the call runs as it is, and tells what is wrong with it.
 void LaunchMemo::record(const Implementation& implementation, const KernelCall& call, Entry& entry) {
-  const std::shared_lock none_waits(device_.recordings(), std::try_to_lock);
-  if (!none_waits.owns_lock()) return;  // at the next call
+  const RecordingGate::Recording entered = device_.recordings().try_record();
+  if (!entered) return;  // at the next call
   entry.seen = kNever;
   if (!recording_stream_) recording_stream_ = device_.recording_streams().take();
-  cudaGraph_t recorded = nullptr;
-  bool took_memory = false;  // which would be another's at the replay
+  cudaGraph_t recorded = nullptr;  // none: something broke it, perhaps another library's wait for the device
+  bool took_memory = false;        // which would be another's at the replay
   try {
     OneCallCapture recording(device_, recording_stream_);  // may take the stream's workspace, which stays
     const uint64_t allocations = device_.thread_allocations();
@@ -156,9 +155,8 @@ void LaunchMemo::record(const Implementation& implementation, const KernelCall& 
     recorded = recording.end();
   } catch (const Error&) {
     (void)cudaGetLastError();
-    if (++entry.broken < kMostBroken) entry.seen = 0;  // another's wait for the device may have broken it
-    return;
   }
+  if (!recorded && ++entry.broken < kMostBroken) entry.seen = 0;
   if (recorded && !took_memory && cudaGraphInstantiate(&entry.graph, recorded, 0) != cudaSuccess) {
     cudaGetLastError();
     entry.graph = nullptr;

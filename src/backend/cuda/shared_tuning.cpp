@@ -20,7 +20,7 @@ namespace {
 struct SharedTuning {
   std::mutex mutex;
   std::unique_ptr<Tuning> tuning;
-  std::atomic<size_t> best = 0, ways = 0;  // what those take who do not wait
+  std::atomic<size_t> best = 0;  // what those take who do not wait
 };
 
 SharedTuning& tuning_of(const GemmKey& key, int device) {
@@ -85,12 +85,14 @@ TuningState tune(CudaDevice& device, const GemmKey& key, const WaysToTune& ways)
   static thread_local int left_alone = 0;  // products still to come that are
   SharedTuning& shared = tuning_of(key, device.index());
   const std::unique_lock lock(shared.mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return {.best = shared.ways == ways.count ? shared.best.load() : 0};
+  if (!lock.owns_lock()) {
+    const size_t best = shared.best;  // perhaps already of another count of ways
+    return {.best = best < ways.count ? best : 0};
+  }
   // What is known of the products of an MLP may have come from another process meanwhile.
   if (!shared.tuning || shared.tuning->ways() != ways.count) {
     shared.tuning = std::make_unique<Tuning>(ways.count, ways.own_from, rules_of(key));
     shared.best = 0;
-    shared.ways = ways.count;
   }
   Tuning& tuning = *shared.tuning;
   const bool may_time = !tuning.over() && !device.capture() && profile::recording_now() == 0;

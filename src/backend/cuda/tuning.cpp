@@ -146,10 +146,10 @@ bool Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
   while (!over_ && ms_since(begin) < kBudgetMs) {
     Way& way = ways_[next_];
     const double best_us = ways_[best_].median_us();
-    const bool is_long = round_ > 1 && best_us > kLongUs;
+    if (!challenger_) is_long_ = round_ > 1 && best_us > kLongUs;
     const bool known = way.us.size() >= kRunsBefore;
-    const bool hopeless = (known || (is_long && !way.us.empty())) &&
-                          way.least_us() > (known && is_long ? kLongHopeless : kHopeless) * best_us;
+    const bool hopeless = (known || (is_long_ && !way.us.empty())) &&
+                          way.least_us() > (known && is_long_ ? kLongHopeless : kHopeless) * best_us;
     const bool is_out = challenger_ && next_ != 0 && next_ != *challenger_;
     if (!way.fails && !hopeless && !is_out) {
       const auto sample = time_once(device, flush, next_, watched, events);
@@ -159,16 +159,16 @@ bool Tuning::try_some(CudaDevice& device, const TimedProblem& problem) {
     }
     if (++next_ == ways_.size()) {
       next_ = 0;
-      end_round(is_long);
+      end_round();
     }
   }
   return true;
 }
 
-void Tuning::end_round(bool is_long) {
+void Tuning::end_round() {
   ++round_;
   choose();
-  const size_t rounds = is_long ? rules_.long_rounds : rules_.rounds;
+  const size_t rounds = is_long_ ? rules_.long_rounds : rules_.rounds;
   if (round_ < rounds + (challenger_ ? rules_.last_rounds : 0)) return;
   over_ = challenger_ || best_ == 0 || rules_.last_rounds == 0;
   if (over_) return;

@@ -73,7 +73,7 @@ class Tuning {
   size_t own_from() const { return own_from_ == 0 ? ways_.size() : own_from_; }  // where a second kind begins
   size_t best_of(size_t from, size_t to, double clearly) const;
   void choose();
-  void end_round(bool is_long);
+  void end_round();
   double scale(double first_us);
 
   std::vector<Way> ways_;
@@ -81,6 +81,7 @@ class Tuning {
   const TuningRules rules_;
   size_t next_ = 0, round_ = 0, best_ = 0;
   std::optional<size_t> challenger_;  // of the first way, in the last rounds
+  bool is_long_ = false;              // a run of the best way
   size_t calls_to_pass_ = 0;          // before memory is asked for again
   double first_us_ = 0;               // of the first way, where others are compared with it; 0: not yet
   bool over_ = false, loaded_slowly_ = false;
