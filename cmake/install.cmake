@@ -11,13 +11,15 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/epilogue-config-version.c
 install(FILES ${PROJECT_BINARY_DIR}/epilogue-config-version.cmake DESTINATION ${package_dir})
 
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-file(RELATIVE_PATH path_to_prefix /${pkgconfig_dir} /)
-string(REGEX REPLACE "/$" "" path_to_prefix "${path_to_prefix}")
+foreach(folder INCLUDEDIR LIBDIR)
+  file(RELATIVE_PATH path_to_${folder} ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_${folder}})
+endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/epilogue.pc.in ${PROJECT_BINARY_DIR}/epilogue.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/epilogue.pc DESTINATION ${pkgconfig_dir})
 
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # the program's help names them
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}  # the program's help names them
+  PATTERN performance.md EXCLUDE PATTERN layout.md EXCLUDE)  # of the repository, which they lead into
 if(TARGET epilogue_program)
   install(TARGETS epilogue_program)
 endif()

@@ -216,7 +216,7 @@ class TraceProgram(unittest.TestCase):
 
     def test_a_trace_that_cannot_be_read_keeps_no_other_from_being_checked(self):
         rules, report = self.rules("[[rule]]\nkernels_per_step = 5\n"), self.path / "report.xml"
-        unnamed = os.fsencode(self.path) + b"/\xff.json.gz"  # a name that is no UTF-8, as XML must be
+        unnamed = os.fsencode(self.path) + b"/\xff\xef\xbf\xbf.json.gz"  # neither UTF-8 nor XML has these
         shutil.copy(real("mlp_eager"), unnamed)
         paths = (real("mlp_eager"), self.path / "nope.json", os.fsdecode(unnamed), real("mlp_compile"))
         done = subprocess.run([PROGRAM, "trace", "expect", rules, *paths, "--format", "json", "--junit", report], capture_output=True, text=True)

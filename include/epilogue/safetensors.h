@@ -34,7 +34,7 @@ struct Checkpoint {
 // Throws Error naming the file and what is wrong: see src/io/checkpoint_index.h for an index's list.
 Checkpoint load_checkpoint(const std::string& path, std::span<const std::string> names);
 
-// Writes to a temporary file beside `path`, then renames, so a reader never sees half a file.
+// The file has its name when it is whole, so a reader never sees half of one.
 void save_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -158,7 +158,7 @@ struct Trace {
 // file that is no trace; what is merely damaged is counted in Trace::problems.
 Trace read_trace(const std::string& path);
 
-// Writes Kineto's JSON; gzip when the name ends in ".gz". To a temporary file first, then renamed.
+// Writes Kineto's JSON; gzip when the name ends in ".gz". The file has its name when it is whole.
 void write_trace(const Trace& trace, const std::string& path);
 
 }  // namespace epilogue::trace

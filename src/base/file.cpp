@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -153,7 +154,7 @@ void ReplacementFile::commit() {
   }
   EP_CHECK(::rename(temporary_.c_str(), path_.c_str()) == 0, "cannot take its place: {}", system_error());
   temporary_.clear();
-  const auto folder = std::filesystem::absolute(path_).parent_path();
+  const auto folder = std::filesystem::absolute(std::exchange(path_, "")).parent_path();
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
 }

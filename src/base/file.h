@@ -33,10 +33,10 @@ FileDescriptor open_to_read(const std::string& path, std::string_view expected);
 std::string read_file(const std::string& path, std::string_view expected);
 
 // A file beside `path` that takes its place on commit() and is gone otherwise: where the file system can it
-// has no name before, so that not even a killed process leaves it behind. It has the mode of the file that it
-// replaces; a link stays, and the file that it leads to is replaced. A pipe or a character device is none to
-// replace: what is written goes through it at once. All but the destructor throw Error, to which the caller
-// adds the path.
+// has no name until it is whole, so that a process that is killed while it writes leaves nothing behind. It
+// has the mode of the file that it replaces; a link stays, and the file that it leads to is replaced. A pipe
+// or a character device is none to replace: what is written goes through it at once. All but the destructor
+// throw Error, to which the caller adds the path.
 class ReplacementFile {
  public:
   explicit ReplacementFile(const std::string& path);

@@ -75,12 +75,27 @@ TEST_F(ReplacementFileTest, IsGoneWithAKilledProcess) {
   if (!unnamed) GTEST_SKIP() << "this file system has no files without a name";
   const pid_t child = ::fork();
   if (child == 0) {
-    ReplacementFile file(path());
-    file.write("new", 3);
-    ::raise(SIGKILL);
+    try {
+      ReplacementFile file(path());
+      file.write("new", 3);
+      ::raise(SIGKILL);
+    } catch (...) {
+    }
+    ::_exit(1);
   }
-  ::waitpid(child, nullptr, 0);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(content(), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(ReplacementFileTest, TakesItsPlaceOnce) {
+  ReplacementFile file(path());
+  file.write("new", 3);
+  file.commit();
+  file.commit();
+  EXPECT_EQ(content(), "new");
   EXPECT_EQ(files(), 1u);
 }
 

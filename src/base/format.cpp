@@ -68,14 +68,8 @@ std::string valid_utf8(std::string_view text) {
 
 std::string json_quote(const std::string& text) {
   std::string quoted = "\"";
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = sequence_length(std::string_view(text).substr(at));
-    if (length != 1) {
-      quoted += length == 0 ? "\\ufffd" : text.substr(at, length);
-      at += std::max<size_t>(1, length);
-      continue;
-    }
-    switch (const char c = text[at++]; c) {
+  for (const char c : valid_utf8(text)) {
+    switch (c) {
       case '"':
         quoted += "\\\"";
         break;
@@ -110,10 +104,12 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
-std::string one_line(std::string_view text) {
-  std::string line = printable(text);
-  std::ranges::replace(line, '\n', '?');
-  return line;
+std::string one_line(std::string text) {
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7F; };
+  if (std::ranges::all_of(text, is_plain)) return text;
+  text = printable(text);
+  std::ranges::replace(text, '\n', '?');
+  return text;
 }
 
 std::string_view utf8_prefix(std::string_view text, size_t size) {
@@ -124,7 +120,7 @@ std::string_view utf8_prefix(std::string_view text, size_t size) {
 
 void TextTable::add_row(std::vector<std::string> cells) {
   cells.resize(columns_.size());
-  for (std::string& cell : cells) cell = one_line(cell);
+  for (std::string& cell : cells) cell = one_line(std::move(cell));
   rows_.push_back(std::move(cells));
 }
 

@@ -14,7 +14,7 @@ std::string format_bytes(int64_t bytes);  // "0 B", "1.50 KiB", "-6.75 MiB"
 std::string format_bytes_as_pytorch(int64_t bytes);
 // With the quotes; control characters escaped, what is no UTF-8 replaced by U+FFFD.
 std::string json_quote(const std::string& text);
-std::string valid_utf8(std::string_view text);  // likewise
+std::string valid_utf8(std::string_view text);  // what is none replaced by U+FFFD
 // ["a","b"]
 template <class Texts>
 std::string json_quoted_list(const Texts& texts) {
@@ -24,7 +24,7 @@ std::string json_quoted_list(const Texts& texts) {
 }
 // With '?' for every control character but the newline: a terminal obeys what a file's names hold.
 std::string printable(std::string_view text);
-std::string one_line(std::string_view text);  // without the newlines, too
+std::string one_line(std::string text);  // printable, and without newlines
 // At most `size` bytes, none of a code point that would be cut.
 std::string_view utf8_prefix(std::string_view text, size_t size);
 

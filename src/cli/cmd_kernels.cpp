@@ -157,8 +157,14 @@ void lock(const Options& options) {
   std::vector<std::string> pinned, rows;
   for (const Installed& installed : chosen(cache, options.names)) {
     if (!installed.selected) continue;
-    const KnownManifest known = read_manifest(installed, &policy);
-    verify_files(installed.folder, known.manifest);
+    KnownManifest known;
+    try {
+      known = read_manifest(installed, &policy);
+      verify_files(installed.folder, known.manifest);
+    } catch (const Error&) {
+      if (is_there(installed)) throw;
+      continue;
+    }
     lock.set(lock_package(known.manifest, installed.digest));
     pinned.push_back(
         fmt::format("{} locked to build {}\n", installed.reference.to_string(), known.manifest.build));
@@ -199,11 +205,21 @@ void explain(const Options& options) {
 }
 
 void remove(const Options& options) {
-  for (const std::string& name : options.names) {
-    Cache::of_user().remove(package::parse_reference(name));
-    if (!options.json()) fmt::print("removed {}\n", name);
+  std::vector<std::string> removed;
+  const auto tell_removed = [&] {
+    if (options.json()) fmt::print("{{\"removed\":{}}}\n", json_quoted_list(removed));
+  };
+  try {
+    for (const std::string& name : options.names) {
+      Cache::of_user().remove(package::parse_reference(name));
+      removed.push_back(name);
+      if (!options.json()) fmt::print("removed {}\n", name);
+    }
+  } catch (const Error&) {
+    if (!removed.empty()) tell_removed();
+    throw;
   }
-  if (options.json()) fmt::print("{{\"removed\":{}}}\n", json_quoted_list(options.names));
+  tell_removed();
 }
 
 template <class Run>

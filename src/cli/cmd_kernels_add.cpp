@@ -34,13 +34,16 @@ class ProgressBar {
   std::chrono::steady_clock::time_point last_{};
 };
 
-// Of this machine's processor and its GPU.
-bool runs_here(const package::Manifest& manifest) {
+// On this machine's processor or its GPU. It is added in any case.
+bool runs_here(const package::Manifest& manifest) try {
   std::vector<Device> devices{Device{}};
   if (device_count(DeviceType::cuda) > 0) devices.push_back({DeviceType::cuda, 0});
   return std::ranges::any_of(devices, [&](Device device) {
     return std::ranges::any_of(resolve(manifest, package::this_machine(device)), &package::Choice::taken);
   });
+} catch (const Error& error) {
+  tell(error.what());
+  return true;  // not known
 }
 
 void run_add(const std::string& source, const std::string& name, const std::string& format) {
@@ -62,8 +65,8 @@ void run_add(const std::string& source, const std::string& name, const std::stri
     fmt::print("added {} build {}, {}, {}\n", added.reference.to_string(), known.manifest.build,
                format_bytes(static_cast<int64_t>(bytes)), known.signature_text());
   if (!runs_here(known.manifest))
-    tell(fmt::format("none of its variants runs here: epilogue kernels explain {} tells why",
-                     added.reference.name));
+    tell(fmt::format("none of its variants runs here: epilogue kernels explain {} [--device cuda] tells why",
+                     added.reference.to_string()));
 }
 
 void run_pack(const package::PackOptions& options, const std::string& format) {

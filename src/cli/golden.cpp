@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cli/problem.h"
 #include "epilogue/safetensors.h"
+#include "io/safetensors_header.h"
 
 namespace epilogue::cli {
 
@@ -74,6 +75,8 @@ Workload layer_of(const SafetensorsFile& file, const std::string& path, const Go
 
 Verified verify_golden(const std::string& path, const GoldenRun& run) {
   const SafetensorsFile file = load_safetensors(path);
+  for (const auto& [name, dtype] : file.unread)  // a layer without it would be another
+    fail("{}: {}", path, safetensors::no_such_dtype(fmt::format("tensor \"{}\"", name), dtype));
   const Tensor& reference = tensor_of(file, "y_f64", path);
   const Tensor& peer = tensor_of(file, "y_torch", path);
   EP_CHECK(peer.sizes() == reference.sizes(), "{}: y_torch is {}, y_f64 is {}", path,

@@ -93,6 +93,7 @@ Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
 
 Tensor Mlp::forward(const Tensor& x) const {
   check_mode(mode);
+  check_known(act);
   const auto run = [this](const Tensor& in) { return fc2.forward(activation(fc1.forward(in), act)); };
   if (mode != Mode::compiled) return run(x);
   return compiled_(x, static_cast<int>(act), [&] {
@@ -116,7 +117,9 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
 
 Tensor GatedMlp::forward(const Tensor& x) const {
   check_mode(mode);
-  EP_CHECK(gate_proj.weight.sizes() == up_proj.weight.sizes(),  // one of them would be broadcast
+  check_known(act);
+  const bool both = gate_proj.weight.defined() && up_proj.weight.defined();
+  EP_CHECK(!both || gate_proj.weight.sizes() == up_proj.weight.sizes(),  // one of them would be broadcast
            "GatedMlp: gate_proj.weight {} and up_proj.weight {} differ", gate_proj.weight.sizes().to_string(),
            up_proj.weight.sizes().to_string());
   EP_CHECK(mode != Mode::fused || !act_mul_kernel,

@@ -54,17 +54,8 @@ class Scratch {
   FileLock lock_;
 };
 
-KnownManifest manifest_of_folder(const std::string& folder) try {
-  return read_manifest(folder, "", nullptr);
-} catch (const Error& error) {
-  const std::string what = error.what();
-  if (!what.ends_with("'build' is missing")) throw;
-  fail("{}: what an author wrote is packed before it is added: epilogue kernels pack {} --output FOLDER",
-       what, folder);
-}
-
 void copy_package(const std::string& from, const std::string& to) {
-  const KnownManifest known = manifest_of_folder(from);
+  const KnownManifest known = read_manifest(from, "", nullptr);
   std::vector<std::string> paths{kManifestFile};
   if (known.manifest.is_signed) paths.emplace_back(kSignatureFile);
   for (const auto& [path, file] : known.manifest.files) paths.push_back(path);

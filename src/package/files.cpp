@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 }
 
 FileDescriptor open_lock(const std::string& path) {
-  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file) fail_with_errno(path, "the lock cannot be opened");
   return file;
 }
@@ -75,7 +75,7 @@ FileLock FileLock::try_now(const std::string& path) {
 }
 
 NewFile::NewFile(const std::string& path)
-    : path_(path), file_(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644)) {
+    : path_(path), file_(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666)) {
   if (!file_) fail_with_errno(path, "it cannot be created");
 }
 

@@ -153,6 +153,9 @@ Manifest read(std::string_view text, const std::string& source, bool packed) {
       if (root.has(key)) root.refuse("'{}' is written by kernels pack, not by hand", key);
     return manifest;
   }
+  if (!root.has("build"))
+    root.refuse(
+        "'build' is missing: what an author wrote is packed before it is added, by epilogue kernels pack");
   manifest.build = word(root, "build");
   manifest.is_signed = root.flag("signed", false);
   read_files(root, manifest);

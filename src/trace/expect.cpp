@@ -182,9 +182,12 @@ class Judge {
   const Observed seen_;
 };
 
+// What XML 1.0 has no way to write becomes '?': control characters, U+FFFE and U+FFFF.
 std::string xml_escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : valid_utf8(text)) {
+  std::string escaped, given = valid_utf8(text);
+  for (const char* none : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"})
+    for (size_t at; (at = given.find(none)) != std::string::npos;) given.replace(at, 3, "?");
+  for (const char c : given) {
     if (c == '&')
       escaped += "&amp;";
     else if (c == '<')
@@ -194,7 +197,7 @@ std::string xml_escaped(const std::string& text) {
     else if (c == '"')
       escaped += "&quot;";
     else
-      escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;  // XML 1.0 has no way to write these
+      escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
   }
   return escaped;
 }

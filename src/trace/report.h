@@ -17,7 +17,7 @@ struct ReportOptions {
 // Traces stand under each other, aligned at their first step; the later ones are compared with the first.
 std::string render_report(std::span<const Trace* const> traces, const ReportOptions& options = {});
 
-// To a temporary file first, then renamed. Throws Error when it cannot be written.
+// The file has its name when it is whole. Throws Error when it cannot be written.
 void write_report(std::span<const Trace* const> traces, const std::string& path,
                   const ReportOptions& options = {});
 
