@@ -1,8 +1,12 @@
-"""PyTorch's GeGLU MLP on the CPU, eager or by torch.compile, timed on request.
+"""PyTorch's GeGLU MLP on the CPU, timed on request: eager, by torch.compile, or frozen.
 
-Reads one JSON object a line from standard input, {"m", "dim", "hidden", "dtype", "min_time", "compile", "clock"}, and answers each with a
+Reads one JSON object a line from standard input, {"m", "dim", "hidden", "dtype", "min_time", "side", "clock"}, and answers each with a
 line {"median_us", "min_us", "calls"}. Weights stay the same from request to request, inputs are random. The first line
 it writes says what it is: {"torch", "threads", "build"}.
+
+`torch_compile` is torch.compile(forward, dynamic=False) of weights that are inputs, as in a model that may still change.
+`torch_frozen` is what Inductor does for weights that never will: its `freezing` and `max_autotune`, which pack them for
+oneDNN or MKL, one compilation of tens of seconds a problem.
 """
 
 import functools
@@ -34,12 +38,37 @@ def compiled():
     return torch.compile(forward, dynamic=False)
 
 
+class Layer(torch.nn.Module):
+    def __init__(self, gate, up, down):
+        super().__init__()
+        self.gate, self.up, self.down = (torch.nn.Parameter(w, requires_grad=False) for w in (gate, up, down))
+
+    def forward(self, x):
+        return forward(x, self.gate, self.up, self.down)
+
+
+@functools.lru_cache(maxsize=1)
+def frozen(dim, hidden, dtype, m):
+    import torch._inductor.config as inductor
+    from torch._inductor import select_algorithm
+
+    select_algorithm.PRINT_AUTOTUNE = False
+    torch._dynamo.reset()
+    layer = torch.compile(Layer(*weights(dim, hidden, dtype)).eval(), dynamic=False)
+    with inductor.patch(freezing=True, max_autotune=True):
+        layer(torch.randn(m, dim).to(DTYPES[dtype]))
+    return layer
+
+
 CLOCKS = {"wall": time.perf_counter, "thread": time.thread_time}  # thread: the processor time of the calling one
 
 
-def measure(m, dim, hidden, dtype, min_time, compile, clock):
+def measure(m, dim, hidden, dtype, min_time, side, clock):
     parameters = weights(dim, hidden, dtype)
-    run = compiled() if compile else forward
+    if side == "torch_frozen":
+        run, parameters = frozen(dim, hidden, dtype, m), []
+    else:
+        run = compiled() if side == "torch_compile" else forward
     x = torch.randn(m, dim).to(DTYPES[dtype])
     seconds = []
     for _ in range(3):  # as many calls to warm up and to measure as `epilogue bench` makes
