@@ -61,6 +61,7 @@ cudaStream_t CudaDevice::stream() const { return thread_state[static_cast<size_t
 void CudaDevice::set_stream(cudaStream_t stream) {
   thread_state[static_cast<size_t>(index_)].stream = stream;
 }
+
 cudaStream_t StreamPool::take() {
   {
     const std::lock_guard lock(mutex_);
@@ -145,8 +146,7 @@ void CudaDevice::synchronize() {
   EP_CHECK(!capture(), "synchronize: a graph is being captured on this thread");
   EP_CHECK(wait_for_idle(),
            "synchronize: another thread captures a graph of cuda:{}, which waiting for the whole device "
-           "would break; "
-           "wait for a stream or an event, or until Graph::capture has returned",
+           "would break; wait for a stream or an event, or until Graph::capture has returned",
            index_);
   free_what_was_put_off();
 }
