@@ -57,17 +57,28 @@ std::string launch_json(const LaunchStats& launch) {
       launch.max_queue);
 }
 
+// null where the trace marks no steps.
+std::string medians_json(const std::vector<Step>& steps) {
+  if (steps.empty()) return "null";
+  return fmt::format(R"({{"wall_us":{},"device_busy_us":{},"device_idle_us":{},"kernels":{}}})",
+                     us_json(median_of(steps, &Step::wall_ns)),
+                     us_json(median_of(steps, &Step::device_busy_ns)),
+                     us_json(median_of(steps, &Step::device_idle_ns)), median_of(steps, &Step::kernels));
+}
+
 std::string one_json(const Summary& summary) {
   return fmt::format(
-      "{{\"file\":{},\n\"regime\":{},\n\"steps\":{},\n\"ops\":{},\n\"kernels\":{},\n\"copies\":{},"
+      "{{\"file\":{},\n\"events\":{},\n\"devices\":{},\n\"damaged\":{},\n\"regime\":{},\n\"median_step\":{},"
+      "\n\"steps\":{},\n\"ops\":{},\n\"kernels\":{},\n\"copies\":{},"
       "\n\"memory\":{},"
       "\n\"launch\":{},\n"
       "\"problems\":{}}}",
-      json_quote(summary.file),
+      json_quote(summary.file), summary.events, json_quoted_list(summary.devices), summary.damaged,
       summary.steps.empty() ? "null" : json_quote(regime_name(regime_of(summary.steps))),
-      json_array(summary.steps, step_json), json_array(summary.ops.rows, op_json),
-      json_array(summary.kernels, kernel_json), json_array(summary.copies, copy_json),
-      memory_json(summary.memory), launch_json(summary.launch), problems_json(summary.problems));
+      medians_json(summary.steps), json_array(summary.steps, step_json),
+      json_array(summary.ops.rows, op_json), json_array(summary.kernels, kernel_json),
+      json_array(summary.copies, copy_json), memory_json(summary.memory), launch_json(summary.launch),
+      problems_json(summary.problems));
 }
 
 }  // namespace

@@ -82,6 +82,10 @@ TEST(Summary, JsonHasTheKeysOfTheContract) {
   has(root["kernels"].at(0), {"name", "short", "calls", "total_us", "avg_us", "min_us", "max_us", "grid",
                               "block", "registers", "shared_bytes"});
   EXPECT_EQ(int64_t(root["steps"].at(0)["kernels"]), 5);
+  EXPECT_EQ(int64_t(root["events"]), 140);
+  EXPECT_EQ(std::string_view(root["devices"].at(0)), "NVIDIA H200");
+  EXPECT_FALSE(bool(root["damaged"]));
+  EXPECT_DOUBLE_EQ(double(root["median_step"]["device_busy_us"]), 233.117);
   const std::string two = summary_json({summarise(real("mlp_eager")), summarise(real("mlp_liger"))});
   EXPECT_EQ(parser.parse(two)["files"].get_array().size(), 2u);
 }
