@@ -251,9 +251,10 @@ std::string sum_text(const GapSum& sum, bool of_device, int rows) {
   const auto share = [](int64_t part, int64_t whole) {
     return fmt::format("{:.1f}%", whole > 0 ? 100 * us(part) / us(whole) : 0);
   };
-  return fmt::format("\nTogether: {}, {} idle, {} of the time from a {} to its last.\n",
-                     counted(sum.gaps, "gap"), time_text(sum.idle_ns), share(sum.idle_ns, sum.window_ns),
-                     of_device ? "stream's first work" : "step's first kernel") +
+  return fmt::format("\nTogether: {}, {} idle, {} of the time from a {}.\n", counted(sum.gaps, "gap"),
+                     time_text(sum.idle_ns), share(sum.idle_ns, sum.window_ns),
+                     of_device ? "stream's first work to its last"
+                               : "step's first kernel to its last, of each thread by itself") +
          limited_table("Idle by what the host mostly did in a gap",
                        TextTable({{"Host meanwhile", false}, {"Gaps"}, {"Idle"}, {"Share"}}), sum.by_host,
                        rows, [&](const GapSum::Host& host) -> std::vector<std::string> {
