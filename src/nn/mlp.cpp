@@ -29,6 +29,7 @@ void check_mode(Mode mode) {
 }
 
 Tensor act_mul_by(const AskedImplementation* kernel, const Tensor& gate, const Tensor& up, Act act) {
+  check_known(act);
   EP_CHECK(has_act_mul(act), "GatedMlp: its kernel package has no activation {}", act_name(act));
   const Tensor inputs[] = {gate, up};
   const auto approximate = act == Act::gelu_tanh ? GeluApproximate::tanh : GeluApproximate::none;
@@ -93,7 +94,6 @@ Mlp::Mlp(int64_t dim, int64_t hidden, MlpOptions options)
 
 Tensor Mlp::forward(const Tensor& x) const {
   check_mode(mode);
-  check_known(act);
   const auto run = [this](const Tensor& in) { return fc2.forward(activation(fc1.forward(in), act)); };
   if (mode != Mode::compiled) return run(x);
   return compiled_(x, static_cast<int>(act), [&] {
@@ -117,7 +117,6 @@ GatedMlp::GatedMlp(int64_t dim, int64_t hidden, MlpOptions options)
 
 Tensor GatedMlp::forward(const Tensor& x) const {
   check_mode(mode);
-  check_known(act);
   const bool both = gate_proj.weight.defined() && up_proj.weight.defined();
   EP_CHECK(!both || gate_proj.weight.sizes() == up_proj.weight.sizes(),  // one of them would be broadcast
            "GatedMlp: gate_proj.weight {} and up_proj.weight {} differ", gate_proj.weight.sizes().to_string(),
