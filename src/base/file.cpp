@@ -50,18 +50,14 @@ int open_unnamed(const std::string& path, mode_t mode) {
   return ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
 }
 
-// A name beside `path` that nothing has.
-std::string temporary_name(const std::string& path) {
-  static std::atomic<unsigned> count{0};
-  return fmt::format("{}.{}.{}.tmp", path, ::getpid(), count++);
-}
+std::atomic<unsigned> temporaries{0};
 
-// Makes `name` with the call, which gives -1 where it could not. A process that had our number may have
-// crashed and left its own behind: containers number theirs alike.
+// Makes `name`, beside `path`, with the call, which gives -1 where it could not. A process that had our
+// number may have crashed and left its own behind: containers number theirs alike.
 template <class Make>
 int make_temporary(const std::string& path, std::string& name, const Make& make) {
   for (;;) {
-    name = temporary_name(path);
+    name = fmt::format("{}.{}.{}.tmp", path, ::getpid(), temporaries++);
     const int made = make(name.c_str());
     if (made >= 0) return made;
     if (errno != EEXIST) break;

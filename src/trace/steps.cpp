@@ -247,8 +247,7 @@ std::string regime_meaning(Regime regime) {
     case Regime::device_bound:
       return fmt::format(
           "the device is idle for at most {:.0f}% of the step; or for at most {:.0f}%, and the host waited "
-          "for "
-          "the device, or was ahead of it, at least as long",
+          "for the device, or was ahead of it, at least as long",
           100 * kPauseShare, 100 * kIdleShare);
     case Regime::waiting_on_sync:
       return fmt::format("the host waits for the device for at least {:.0f}% of the step", 100 * kSyncShare);
